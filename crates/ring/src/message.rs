@@ -1,0 +1,31 @@
+//! Messages in a definitions slot.
+//!
+//! A message is a header word, `kind | words << 32` (words with the header), and its payload words.
+//! Messages never span buffers. Byte strings are padded with zeros to whole words.
+
+/// `[id | code_bytes << 32][pc][code…]`: a block. Its plan is not sent: the
+/// collector derives it from the code with the same pure function the runtime used.
+pub const BLOCK: u32 = 1;
+/// `[process | parent << 32][pid | flags << 32]`: a process starts (parent `u32::MAX`: the first one).
+/// flags: 0 launched, 1 forked, 2 after exec.
+pub const PROCESS: u32 = 2;
+/// `[thread | tid << 32][tsc]`: a thread starts.
+pub const THREAD: u32 = 3;
+/// `[thread | status << 32][tsc]`: a thread ends by itself.
+pub const THREAD_END: u32 = 4;
+/// `[addr][len][file offset][prot | path_bytes << 32][path…]`: an executable mapping appears.
+pub const MAP: u32 = 5;
+/// `[addr][len]`: mappings that held code go away.
+pub const UNMAP: u32 = 6;
+/// `[status]`: the process calls exit_group.
+pub const EXIT: u32 = 7;
+/// `[bytes][text…]`: a warning for the user.
+pub const WARN: u32 = 8;
+
+pub const fn head(kind: u32, words: usize) -> u64 {
+    kind as u64 | (words as u64) << 32
+}
+/// The kind and length in words of the message headed by `head`.
+pub const fn split(head: u64) -> (u32, usize) {
+    (head as u32, (head >> 32) as usize)
+}

@@ -1,0 +1,14 @@
+//! Basic blocks in, instrumented code and probe plan out: a safe, pure function.
+//!
+//! The same crate runs twice. Inside the target the runtime calls [`analyze`] and [`emit`]
+//! and installs the bytes; outside, the collector calls [`analyze`] on the same code bytes
+//! to learn what the records mean. Because the function is pure, nothing but the code
+//! itself has to cross the boundary. It is also run a third time, when a signal
+//! interrupts translated code: emitting again with a map tells what the machine's state meant.
+//!
+//! Not for: installing code, linking, system calls, or anything that needs a pointer.
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;
+
+pub mod plan;

@@ -1,0 +1,306 @@
+//! The probe plan: what a block's record holds, and how its accesses follow from it.
+//!
+//! A plan is what the translator knows of a block once and for all. The code it emitted
+//! writes [`Plan::words`] words per execution; everything else is computed offline from
+//! those words and three *carried* values that the reader of a thread's records keeps up
+//! to date: the stack pointer and the bases of `fs` and `gs`.
+//!
+//! **Slots.** Expressions refer to values by slot number:
+//! - [`RSP`], [`FS`], [`GS`]: the carried values as they were when the block was entered;
+//! - [`FIRST`]` + i`: word `1 + i` of the record (word 0 is the id), for `i < words - 1`;
+//! - after those, the [`Plan::derived`] values in order, each computed from earlier slots.
+//!
+//! All arithmetic is wrapping 64-bit arithmetic.
+use alloc::vec::Vec;
+use memtrail_model::Kind;
+
+pub type Slot = u16;
+pub const RSP: Slot = 0;
+pub const FS: Slot = 1;
+pub const GS: Slot = 2;
+/// Slot of the record's first value word.
+pub const FIRST: Slot = 3;
+
+/// Most terms in a linear form. Three: base, scaled index, segment base.
+pub const TERMS: usize = 3;
+
+/// A linear form `c + Σ slot·scale`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lin {
+    pub c: u64,
+    pub n: u8,
+    pub terms: [(Slot, u64); TERMS],
+}
+
+impl Lin {
+    pub const fn constant(c: u64) -> Lin {
+        Lin {
+            c,
+            n: 0,
+            terms: [(0, 0); TERMS],
+        }
+    }
+    pub const fn slot(s: Slot) -> Lin {
+        Lin {
+            c: 0,
+            n: 1,
+            terms: [(s, 1), (0, 0), (0, 0)],
+        }
+    }
+    pub fn terms(&self) -> &[(Slot, u64)] {
+        &self.terms[..self.n as usize]
+    }
+    /// The value, given the slots' values.
+    #[inline]
+    pub fn eval(&self, slots: &[u64]) -> u64 {
+        let mut v = self.c;
+        for &(s, k) in self.terms() {
+            v = v.wrapping_add(slots[s as usize].wrapping_mul(k));
+        }
+        v
+    }
+    pub fn offset(mut self, d: u64) -> Lin {
+        self.c = self.c.wrapping_add(d);
+        self
+    }
+    /// `self + other·scale`, or `None` if it needs more than [`TERMS`] terms.
+    pub fn add(mut self, other: &Lin, scale: u64) -> Option<Lin> {
+        self.c = self.c.wrapping_add(other.c.wrapping_mul(scale));
+        for &(s, k) in other.terms() {
+            let k = k.wrapping_mul(scale);
+            let have = self.n as usize;
+            if let Some(i) = self.terms().iter().position(|t| t.0 == s) {
+                self.terms[i].1 = self.terms[i].1.wrapping_add(k);
+                if self.terms[i].1 == 0 {
+                    self.terms[i] = self.terms[have - 1];
+                    self.terms[have - 1] = (0, 0);
+                    self.n -= 1;
+                }
+            } else if k != 0 {
+                if have == TERMS {
+                    return None;
+                }
+                self.terms[have] = (s, k);
+                self.n += 1;
+            }
+        }
+        Some(self)
+    }
+}
+
+/// How a derived value narrows a linear form.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Narrow {
+    Zero8,
+    Zero16,
+    Zero32,
+    Sign8,
+    Sign16,
+    Sign32,
+}
+
+impl Narrow {
+    #[inline]
+    pub const fn apply(self, v: u64) -> u64 {
+        match self {
+            Narrow::Zero8 => v as u8 as u64,
+            Narrow::Zero16 => v as u16 as u64,
+            Narrow::Zero32 => v as u32 as u64,
+            Narrow::Sign8 => v as i8 as u64,
+            Narrow::Sign16 => v as i16 as u64,
+            Narrow::Sign32 => v as i32 as u64,
+        }
+    }
+}
+
+/// A value computed offline: `narrow(of)`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Derived {
+    pub narrow: Narrow,
+    pub of: Lin,
+}
+
+/// An address: a linear form, cut to 32 bits under the 67h prefix (before the segment base is added).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Addr {
+    pub lin: Lin,
+    /// The effective address is `lin mod 2^32`.
+    pub low32: bool,
+    /// Slot of the segment base to add, if any ([`FS`] or [`GS`]).
+    pub segment: Option<Slot>,
+}
+
+impl Addr {
+    #[inline]
+    pub fn eval(&self, slots: &[u64]) -> u64 {
+        let mut a = self.lin.eval(slots);
+        if self.low32 {
+            a = a as u32 as u64;
+        }
+        match self.segment {
+            Some(s) => a.wrapping_add(slots[s as usize]),
+            None => a,
+        }
+    }
+}
+
+/// Which lanes of a masked access are active.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mask {
+    /// All of them.
+    All,
+    /// Bit `i` of the word in this slot (an opmask register).
+    Bits(Slot),
+    /// The top bit of element `i`, elements of this many bytes, of the vector that begins in this slot
+    /// and takes consecutive record words, little-endian.
+    SignOf { first: Slot, bytes: u8 },
+}
+
+/// What one instruction's memory operand amounts to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// One access.
+    Plain { addr: Addr, size: u32 },
+    /// A repeated string instruction: `before - after` elements (counts cut to 32 bits if `low32`).
+    /// Element `i` touches the source (a read), then the destination with the access's own kind;
+    /// both move by `±size`, downwards if `moved` (the index register after) is below its value
+    /// before (`pointer`). Under a [`memtrail_ring::record::CUT`] at this instruction `after` and `moved` are the
+    /// registers in the CUT record: rcx, and rsi or rdi as `moved_is_rsi` tells.
+    Repeat {
+        /// Read operand that comes first in each element, if there are two operands or only a read.
+        source: Option<Addr>,
+        /// Second operand in each element.
+        dest: Option<(Addr, Kind)>,
+        size: u8,
+        before: Lin,
+        after: Slot,
+        low32: bool,
+        pointer: Lin,
+        moved: Slot,
+        moved_is_rsi: bool,
+    },
+    /// A gather or scatter: lane `i`, if active, touches `addr + index[i]·scale`, ascending `i`.
+    Lanes {
+        addr: Addr,
+        index: Slot,
+        index_bytes: u8,
+        scale: u8,
+        lanes: u8,
+        mask: Mask,
+        size: u8,
+    },
+    /// A masked vector access: element `i`, if active, touches `addr + i·size`.
+    Elements {
+        addr: Addr,
+        lanes: u8,
+        mask: Mask,
+        size: u8,
+    },
+    /// A masked broadcast: one element at `addr` if any of the `lanes` is active.
+    Broadcast {
+        addr: Addr,
+        lanes: u8,
+        mask: Mask,
+        size: u8,
+    },
+    /// Compress-store, expand-load: as many consecutive elements as there are active lanes.
+    Packed {
+        addr: Addr,
+        lanes: u8,
+        mask: Mask,
+        size: u8,
+    },
+    /// `bt m, r` and its kin: the `size`-byte word holding bit `bit` (signed, `size·8`-bit) from `addr`.
+    BitWord { addr: Addr, bit: Lin, size: u8 },
+    /// xsave and its kin: the extent of the components in `XCR0 & mask`; compact or standard layout.
+    /// `compact` is `Layout::Image` for xrstor: bit 63 of the word in that slot tells (XCOMP_BV).
+    Xstate {
+        addr: Addr,
+        low: Lin,
+        high: Lin,
+        layout: Layout,
+    },
+}
+
+/// Layout of an xsave area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layout {
+    Standard,
+    Compact,
+    /// As bit 63 of the captured XCOMP_BV in this slot says.
+    Image(Slot),
+}
+
+/// One memory operand of one instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PlannedAccess {
+    /// Index of the instruction in the block.
+    pub insn: u16,
+    pub kind: Kind,
+    pub shape: Shape,
+}
+
+/// How a slot changes from one iteration of a self-loop to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    pub slot: Slot,
+    pub by: u64,
+    /// The register is stepped with 32-bit instructions: `next = (value + by) mod 2^32`.
+    pub low32: bool,
+}
+
+/// What kind of record a self-loop writes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LoopPlan {
+    /// One record per entry of the loop. Its last word is the value of the register captured in `counter`
+    /// when the loop was left; the trip count is the difference divided by that slot's step
+    /// (taken mod 2^32 if the step is `low32`). `counter` may be [`RSP`]. A whole execution without the last
+    /// word's slot being used by any access: expressions never refer to it.
+    Affine { steps: Vec<Step>, counter: Step },
+    /// The first iteration writes an ordinary record of `words` words under `id`; each later one
+    /// writes a record under `id + 1` with `free.len()` value words: the new values of the slots in `free`, in
+    /// order. The slots in `steps` move by their steps; all others stay.
+    Partly { steps: Vec<Step>, free: Vec<Slot> },
+}
+
+/// The plan of one block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    pub pc: u64,
+    /// Bytes of code in the block.
+    pub bytes: u32,
+    /// Offset from `pc` of every instruction.
+    pub insn_offsets: Vec<u16>,
+    /// Words of the record, id included. 0 if this probe mode writes no records.
+    pub words: u16,
+    pub derived: Vec<Derived>,
+    /// In execution order.
+    pub accesses: Vec<PlannedAccess>,
+    /// The stack pointer after the block (for a loop: after one iteration, as a function of that iteration's slots).
+    pub exit_rsp: Lin,
+    pub looping: Option<LoopPlan>,
+}
+
+impl Plan {
+    pub fn slots(&self) -> usize {
+        FIRST as usize + (self.words as usize).saturating_sub(1) + self.derived.len()
+    }
+    /// Block ids this plan takes: two if iterations after the first have a record of their own.
+    pub fn ids(&self) -> u32 {
+        match self.looping {
+            Some(LoopPlan::Partly { .. }) => 2,
+            _ => 1,
+        }
+    }
+    /// Trip count of an affine loop from the counter's first and last values.
+    pub fn trips(counter: &Step, entry: u64, exit: u64) -> u64 {
+        let (mut d, mut by) = (exit.wrapping_sub(entry), counter.by);
+        if (by as i64) < 0 {
+            (d, by) = (d.wrapping_neg(), by.wrapping_neg());
+        }
+        if counter.low32 {
+            d = d as u32 as u64;
+        }
+        d / by
+    }
+}
