@@ -12,3 +12,16 @@
 extern crate alloc;
 
 pub mod plan;
+
+mod accesses;
+mod analyze;
+mod symbolic;
+
+pub use analyze::{analyze, Block, Capture, Error, Exit, Options, STAND_INS};
+pub use symbolic::Atom;
+
+mod code;
+mod emit;
+pub mod layout;
+
+pub use emit::{emit, emit_entry, Emitted, Entry, LinkKind, Place, Recorded, Site, SitePc};
