@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void multiply(int n, const double *a, const double *b, double *c)
+static void __attribute__((noinline)) multiply(int n, const double *a, const double *b, double *c)
 {
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++) {
