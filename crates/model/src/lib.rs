@@ -55,7 +55,11 @@ pub struct Access {
 impl fmt::Display for Access {
     /// The `dump` form: `thread pc kind address size`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:#x} {} {:#x} {}", self.thread.0, self.pc, self.kind, self.addr, self.size)
+        write!(
+            f,
+            "{} {:#x} {} {:#x} {}",
+            self.thread.0, self.pc, self.kind, self.addr, self.size
+        )
     }
 }
 
