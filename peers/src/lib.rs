@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod fixture;
 pub mod lackey;
 pub mod listing;
 pub mod memtrail;
@@ -28,6 +29,7 @@ pub mod qemu;
 pub mod rules;
 
 pub use compare::{equal, equal_pieces};
+pub use fixture::Fixture;
 pub use profile::{Counts, Function, Profile};
 pub use program::{Program, Scratch};
 

@@ -36,14 +36,18 @@ pub fn profile(program: &Program, scratch: &Scratch, probes: &str) -> Result<Pro
     let memtrail = binary()?;
     let file = scratch.path(&format!("{probes}.mtr"));
     let base = unrandomised_load_address(program)?;
-    let mut record = Command::new("setarch");
-    record
-        .arg("-R")
-        .arg(&memtrail)
-        .args(["record", "-f", "--probes", probes, "-o"]);
+    // Randomisation matters to position-independent programs alone; some containers forbid switching it off.
+    let mut record = if base == 0 {
+        Command::new(&memtrail)
+    } else {
+        let mut setarch = Command::new("setarch");
+        setarch.arg("-R").arg(&memtrail);
+        setarch
+    };
+    record.args(["record", "-f", "--probes", probes, "-o"]);
     record.arg(&file).arg("--").arg(&program.path).args(&program.args);
     program.surround(&mut record)?;
-    let status = record.status().map_err(|e| format!("setarch: {e}"))?;
+    let status = record.status().map_err(|e| format!("memtrail record: {e}"))?;
     program.accept(status, "memtrail record")?;
 
     let mut dump = Command::new(&memtrail)

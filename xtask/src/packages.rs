@@ -30,7 +30,6 @@ pub const FOR_TESTS: &[Package] = &[
     ("bzip2", "bzip2"),
     ("perl", "perl"),
     ("mawk", "mawk"),
-    ("gawk", "gawk"),
     ("bash", "bash"),
     ("python3", "python3"),
     ("git", "git"),

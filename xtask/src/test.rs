@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// own panic strategy and linker flags, so it is named to cargo by its manifest.
 const RUNTIME: &str = "crates/runtime/Cargo.toml";
 
+/// What the whole may take on two cores.
+const LIMIT: Duration = Duration::from_secs(20 * 60);
+
 pub fn run(args: &[String]) -> Outcome {
     if let Some(unknown) = args.first() {
         return Err(format!("test takes no arguments, got `{unknown}`"));
@@ -94,6 +97,14 @@ impl Steps {
         for (name, good, took) in &self.done {
             let verdict = if *good { "ok" } else { "FAILED" };
             eprintln!("{verdict:<7} {:>6.1} s  {name}", took.as_secs_f64());
+        }
+        let total: Duration = self.done.iter().map(|(_, _, took)| *took).sum();
+        eprintln!("        {:>6.1} s  in all", total.as_secs_f64());
+        if total > LIMIT {
+            eprintln!(
+                "warning: more than {} minutes; the test command must stay below that",
+                LIMIT.as_secs() / 60
+            );
         }
         self.done.iter().all(|(_, good, _)| *good)
     }

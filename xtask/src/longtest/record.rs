@@ -165,9 +165,16 @@ impl Lab {
         }
         let text = std::fs::read_to_string(&said).map_err(|e| format!("{}: {e}", said.display()))?;
         let json: Value = serde_json::from_str(&text).map_err(|e| format!("info --json: {e}"))?;
-        json.get("accesses")
-            .and_then(Value::as_u64)
-            .ok_or("info --json has no accesses".into())
+        let number = |key: &&str| {
+            let value = json.get(*key).and_then(Value::as_f64);
+            value.ok_or(format!("info --json has no {key}"))
+        };
+        let figures: Vec<f64> = INFO_KEYS.iter().map(number).collect::<Result<_, _>>()?;
+        // Exact: f64 holds whole numbers up to 2^53, far more than a test can record.
+        if figures[0] != figures[1] + figures[2] + figures[3] {
+            return Err("info: accesses are not reads + writes + prefetches".into());
+        }
+        Ok(figures[0] as u64)
     }
 
     /// Makes room for the next case.
@@ -188,6 +195,21 @@ impl Drop for Lab {
         }
     }
 }
+
+/// What `info --json` promises; the first is the sum of the next three.
+const INFO_KEYS: &[&str] = &[
+    "accesses",
+    "reads",
+    "writes",
+    "prefetches",
+    "bytes",
+    "instructions",
+    "blocks",
+    "threads",
+    "processes",
+    "file_bytes",
+    "bits_per_access",
+];
 
 /// The same for every run: no locale, no user's settings, no random hash seeds.
 fn environment() -> Vec<(String, String)> {
