@@ -12,7 +12,7 @@
 //! killed and reported.
 //!
 //! Invariant: [`run`] returns with no process of its tree left. It must therefore
-//! not run twice at the same time in one process; `run_beside` is the exception
+//! not run twice at the same time in one process; [`start_beside`] is the exception
 //! for a driver and waits for it by pid.
 
 use std::ffi::OsStr;
