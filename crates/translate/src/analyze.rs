@@ -94,6 +94,23 @@ impl Block {
     pub fn end(&self) -> u64 {
         self.pc + self.plan.bytes as u64
     }
+    /// Words of the record that later iterations of a partly affine loop write.
+    pub fn steady_words(&self) -> usize {
+        match &self.plan.looping {
+            Some(LoopPlan::Partly { free, .. }) => 1 + free.len(),
+            _ => self.plan.words as usize,
+        }
+    }
+    /// How far instructions before number `done` have moved the loop counter `reg` in this iteration.
+    pub fn moved_before(&self, reg: usize, done: usize) -> u64 {
+        let mut machine = Machine::new();
+        let entry = machine.regs[reg].terms[0].0;
+        let mut infos = InstructionInfoFactory::new();
+        for (i, insn) in self.insns.iter().take(done).enumerate() {
+            machine.step(insn, infos.info(insn), i);
+        }
+        induction(&machine, reg, entry).map_or(0, |m| m.0)
+    }
     /// Register and step of an affine loop's counter.
     pub fn counter(&self) -> Option<(usize, Step)> {
         match &self.plan.looping {

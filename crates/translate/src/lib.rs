@@ -21,6 +21,7 @@ pub use analyze::{analyze, Block, Capture, Error, Exit, Options, STAND_INS};
 pub use symbolic::Atom;
 
 mod code;
+pub use code::Code;
 mod emit;
 pub mod layout;
 
