@@ -13,6 +13,8 @@ pub struct Expander<'x, S: AccessSink> {
     xsave: &'x XsaveTable,
     sink: S,
     batch: Vec<Access>,
+    /// Accesses still wanted.
+    left: u64,
 }
 
 impl<'x, S: AccessSink> Expander<'x, S> {
@@ -21,7 +23,19 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             xsave,
             sink,
             batch: Vec::with_capacity(BATCH + 64),
+            left: u64::MAX,
         }
+    }
+
+    /// Expands no more than the first `n` accesses.
+    pub fn with_limit(mut self, n: u64) -> Self {
+        self.left = n;
+        self
+    }
+
+    /// Whether the limit has been reached.
+    pub fn full(&self) -> bool {
+        self.left == 0
     }
 
     /// Hands over what is left, and gives access to the sink.
@@ -53,8 +67,12 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             }
             let offset = plan.insn_offsets[access.insn as usize];
             let pc = plan.pc.wrapping_add(offset.into());
-            let (batch, sink) = (&mut self.batch, &mut self.sink);
+            let (batch, sink, left) = (&mut self.batch, &mut self.sink, &mut self.left);
             expand(access, &values, |kind, addr, size| {
+                if *left == 0 {
+                    return;
+                }
+                *left -= 1;
                 batch.push(Access {
                     thread: run.thread,
                     pc,
@@ -81,6 +99,9 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
             self.flush();
         }
         for i in 0..run.complete {
+            if self.full() {
+                return Ok(());
+            }
             self.once(&run, None)?;
             step(run.block, run.slots);
             if i + 1 < run.complete || run.cut.is_some() {
