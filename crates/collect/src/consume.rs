@@ -1,0 +1,195 @@
+//! The two consumers of executions: one expands them to accesses, one only counts.
+use crate::decode::{advance, derive, step, Consumer, Run};
+use crate::shape::{count, expand, Values};
+use crate::{Counts, Cut, DecodeError, MOST_ACCESSES};
+use memtrail_model::{Access, AccessSink};
+use memtrail_tracee::XsaveTable;
+
+const BATCH: usize = 4096;
+
+/// Expands executions to accesses and hands them on in batches of one thread each.
+#[derive(Debug)]
+pub struct Expander<'x, S: AccessSink> {
+    xsave: &'x XsaveTable,
+    sink: S,
+    batch: Vec<Access>,
+    /// Accesses still wanted.
+    left: u64,
+}
+
+impl<'x, S: AccessSink> Expander<'x, S> {
+    pub fn new(xsave: &'x XsaveTable, sink: S) -> Self {
+        Expander {
+            xsave,
+            sink,
+            batch: Vec::with_capacity(BATCH + 64),
+            left: u64::MAX,
+        }
+    }
+
+    /// Expands no more than the first `n` accesses.
+    pub fn with_limit(mut self, n: u64) -> Self {
+        self.left = n;
+        self
+    }
+
+    /// Whether the limit has been reached.
+    pub fn full(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Hands over what is left, and gives access to the sink.
+    pub fn flush(&mut self) -> &mut S {
+        if !self.batch.is_empty() {
+            self.sink.accesses(&self.batch);
+            self.batch.clear();
+        }
+        &mut self.sink
+    }
+
+    pub fn into_sink(mut self) -> S {
+        self.flush();
+        self.sink
+    }
+
+    /// The accesses of one execution, up to the cut if there is one.
+    fn once(&mut self, run: &Run, cut: Option<&Cut>) -> Result<(), DecodeError> {
+        let plan = &run.block.plan;
+        for access in &plan.accesses {
+            let values = Values {
+                block: run.block.id,
+                slots: run.slots,
+                xsave: self.xsave,
+                cut: cut.filter(|c| c.insn == access.insn),
+            };
+            if cut.is_some_and(|c| access.insn > c.insn) {
+                break;
+            }
+            let offset = plan.insn_offsets[access.insn as usize];
+            let pc = plan.pc.wrapping_add(offset.into());
+            let (batch, sink, left) = (&mut self.batch, &mut self.sink, &mut self.left);
+            expand(access, &values, |kind, addr, size| {
+                if *left == 0 {
+                    return;
+                }
+                *left -= 1;
+                batch.push(Access {
+                    thread: run.thread,
+                    pc,
+                    kind,
+                    addr,
+                    size,
+                });
+                if batch.len() >= BATCH {
+                    sink.accesses(batch);
+                    batch.clear();
+                }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl<S: AccessSink> Consumer for Expander<'_, S> {
+    const NEEDS_ADDRESSES: bool = true;
+
+    fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError> {
+        let other_thread = self.batch.last().is_some_and(|a| a.thread != run.thread);
+        if other_thread {
+            self.flush();
+        }
+        for i in 0..run.complete {
+            if self.full() {
+                return Ok(());
+            }
+            self.once(&run, None)?;
+            step(run.block, run.slots);
+            if i + 1 < run.complete || run.cut.is_some() {
+                derive(run.block, run.slots);
+            }
+        }
+        match run.cut {
+            Some(cut) => self.once(&run, Some(&cut)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Counts accesses without expanding those whose number is known beforehand.
+#[derive(Debug)]
+pub struct Counter<'x> {
+    xsave: &'x XsaveTable,
+    pub counts: Counts,
+}
+
+impl<'x> Counter<'x> {
+    pub fn new(xsave: &'x XsaveTable) -> Self {
+        Counter {
+            xsave,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Counts of the accesses that depend on values, for one whole execution.
+    fn dynamic(&self, run: &Run) -> Result<Counts, DecodeError> {
+        let mut counts = Counts::default();
+        for &i in &run.block.fixed.dynamic {
+            let values = Values {
+                block: run.block.id,
+                slots: run.slots,
+                xsave: self.xsave,
+                cut: None,
+            };
+            count(&run.block.plan.accesses[i as usize], &values, &mut counts)?;
+        }
+        if counts.accesses() > MOST_ACCESSES {
+            return Err(DecodeError::TooMany {
+                id: run.block.id,
+                count: counts.accesses().into(),
+            });
+        }
+        Ok(counts)
+    }
+
+    fn partial(&mut self, run: &Run, cut: &Cut) -> Result<(), DecodeError> {
+        let accesses = run.block.plan.accesses.iter();
+        for access in accesses.take_while(|a| a.insn <= cut.insn) {
+            let values = Values {
+                block: run.block.id,
+                slots: run.slots,
+                xsave: self.xsave,
+                cut: Some(cut).filter(|c| c.insn == access.insn),
+            };
+            count(access, &values, &mut self.counts)?;
+        }
+        self.counts.instructions += u64::from(cut.insn);
+        self.counts.blocks += 1;
+        Ok(())
+    }
+}
+
+impl Consumer for Counter<'_> {
+    const NEEDS_ADDRESSES: bool = false;
+
+    #[inline]
+    fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError> {
+        self.counts.add_times(&run.block.fixed.counts, run.complete);
+        if run.block.fixed.dynamic.is_empty() {
+            advance(run.block, run.slots, run.complete);
+        } else {
+            for _ in 0..run.complete {
+                let counts = self.dynamic(&run)?;
+                self.counts += counts;
+                step(run.block, run.slots);
+                derive(run.block, run.slots);
+            }
+        }
+        match run.cut {
+            Some(cut) => {
+                derive(run.block, run.slots);
+                self.partial(&run, &cut)
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! Records back to executions of blocks, and those to accesses.
+//!
+//! **Problem.** A record holds only the values its block's accesses follow from. The rest is in
+//! the plan, in the values carried from record to record (stack pointer, segment bases), in the
+//! record before (later iterations of a loop), or in the record *after*: a CUT says that the
+//! block before it was left early.
+//!
+//! **Idea.** [`ThreadDecoder`] reads one thread's words buffer by buffer and hands every
+//! execution, a [`Run`], to a [`Consumer`] as soon as the next record's head is known. The last
+//! record of a buffer is kept until the next buffer, or the end of the thread, shows its head.
+//!
+//! **Invariants.**
+//! - A consumer gets every execution once, in program order, with `slots` as at its entry, and
+//!   leaves `slots` as after its last complete iteration ([`advance`]).
+//! - No words make it panic or loop without bound: tables are validated when they are made,
+//!   lengths are checked here, and impossible counts are errors.
+use crate::table::{Block, Found, Table};
+use crate::{DecodeError, MOST_ACCESSES};
+use memtrail_model::Thread;
+use memtrail_ring::record::special_words;
+use memtrail_ring::record::{CUT, END, FIRST_BLOCK, SIGNAL, SIGRETURN, STATE};
+use memtrail_translate::plan::{LoopPlan, Plan, Step, FIRST, FS, GS, RSP};
+
+/// How a block was left early: the CUT record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cut {
+    /// The instruction that did not complete.
+    pub insn: u16,
+    pub rcx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    /// Bit `i`: lane `i` of a gather or scatter was done.
+    pub lanes: u64,
+}
+
+/// One execution of a block, or one run of iterations of a loop.
+#[derive(Debug)]
+pub struct Run<'a> {
+    pub thread: Thread,
+    pub block: &'a Block,
+    /// Values at entry; the consumer advances them by `complete` iterations.
+    pub slots: &'a mut [u64],
+    /// Whole executions, one after the other.
+    pub complete: u64,
+    /// One more that was left early.
+    pub cut: Option<Cut>,
+}
+
+/// What else a thread's records tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mark {
+    Signal(u64),
+    SignalReturn,
+}
+
+/// Whoever consumes executions.
+pub trait Consumer {
+    /// Whether derived slots are needed even if only counts follow from them.
+    const NEEDS_ADDRESSES: bool;
+    fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError>;
+    fn mark(&mut self, _thread: Thread, _mark: Mark) {}
+}
+
+/// The records of one thread, decoded one buffer at a time.
+#[derive(Debug)]
+pub struct ThreadDecoder {
+    thread: Thread,
+    carried: [u64; 3],
+    slots: Vec<u64>,
+    /// The block `slots` belongs to, if it was not cut and a steady record may follow.
+    in_loop: Option<u32>,
+    /// A whole block record whose successor is not known yet.
+    held: Vec<u64>,
+}
+
+/// The length in words of the record at `words[at]`, which must be inside.
+#[inline]
+fn record_words(table: &Table, words: &[u64], at: usize) -> Result<usize, DecodeError> {
+    let head = words[at];
+    let need = if head >= FIRST_BLOCK {
+        match table.find(head) {
+            Some(found) => found.words,
+            None => return Err(DecodeError::UnknownBlock { id: head }),
+        }
+    } else {
+        special_words(head).ok_or(DecodeError::BadHead { head, at })?
+    };
+    let have = words.len() - at;
+    if need > have {
+        return Err(DecodeError::ShortRecord { at, need, have });
+    }
+    Ok(need)
+}
+
+/// Checks that `words` is a run of whole records and returns where it ends (at END, if any).
+pub fn extent(table: &Table, words: &[u64]) -> Result<usize, DecodeError> {
+    let mut at = 0;
+    while at < words.len() && words[at] != END {
+        at += record_words(table, words, at)?;
+    }
+    Ok(at)
+}
+
+/// What of the buffer of a killed thread can be kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tail {
+    /// Words of complete records.
+    pub keep: usize,
+    /// Records that may be incomplete, and are dropped.
+    pub lost: u64,
+}
+
+/// Scans a buffer that was never submitted. `complete` words are known to be whole records. Of
+/// what follows, a record is whole if another one follows it: words are written in order.
+pub fn tail(table: &Table, words: &[u64], complete: usize) -> Result<Tail, DecodeError> {
+    let (mut at, mut keep) = (0, 0);
+    while at < words.len() && words[at] != 0 && words[at] != END {
+        if at >= complete {
+            keep = at;
+        }
+        match record_words(table, words, at) {
+            Ok(n) => at += n,
+            Err(e @ DecodeError::UnknownBlock { .. }) => return Err(e),
+            Err(_) if at >= complete => return Ok(Tail { keep: at, lost: 1 }),
+            Err(e) => return Err(e),
+        }
+    }
+    if at <= complete || matches!(words.get(at), Some(&END)) {
+        return Ok(Tail { keep: at, lost: 0 });
+    }
+    let whole = matches!(words[keep], CUT | STATE);
+    Ok(Tail {
+        keep: if whole { at } else { keep },
+        lost: u64::from(!whole),
+    })
+}
+
+impl ThreadDecoder {
+    pub fn new(thread: Thread) -> ThreadDecoder {
+        ThreadDecoder {
+            thread,
+            carried: [0; 3],
+            slots: Vec::new(),
+            in_loop: None,
+            held: Vec::new(),
+        }
+    }
+
+    /// Decodes the words of one buffer.
+    pub fn feed<C: Consumer>(
+        &mut self,
+        table: &Table,
+        words: &[u64],
+        consumer: &mut C,
+    ) -> Result<(), DecodeError> {
+        let mut at = 0;
+        if !self.held.is_empty() && words.first().is_some_and(|&w| w != END) {
+            let held = std::mem::take(&mut self.held);
+            at = self.block(table, &held, words, 0, consumer)?;
+            self.held = held;
+            self.held.clear();
+        }
+        while at < words.len() && words[at] != END {
+            let next = at + record_words(table, words, at)?;
+            if words[at] < FIRST_BLOCK {
+                self.special(&words[at..next], consumer)?;
+                at = next;
+            } else if next < words.len() && words[next] != END {
+                at = self.block(table, &words[at..next], words, next, consumer)?;
+            } else {
+                self.held.extend_from_slice(&words[at..next]);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The thread has ended, or its image was replaced: nothing follows the last record.
+    pub fn finish<C: Consumer>(
+        &mut self,
+        table: &Table,
+        consumer: &mut C,
+    ) -> Result<(), DecodeError> {
+        if !self.held.is_empty() {
+            let held = std::mem::take(&mut self.held);
+            self.block(table, &held, &[], 0, consumer)?;
+        }
+        self.in_loop = None;
+        Ok(())
+    }
+
+    fn special<C: Consumer>(&mut self, words: &[u64], consumer: &mut C) -> Result<(), DecodeError> {
+        match words[0] {
+            STATE => self.carried.copy_from_slice(&words[1..4]),
+            SIGNAL => consumer.mark(self.thread, Mark::Signal(words[1])),
+            SIGRETURN => consumer.mark(self.thread, Mark::SignalReturn),
+            _ => return Err(DecodeError::CutWithoutBlock),
+        }
+        Ok(())
+    }
+
+    /// Decodes a block record; what follows it begins at `words[next]`. Returns where to go on.
+    fn block<C: Consumer>(
+        &mut self,
+        table: &Table,
+        record: &[u64],
+        words: &[u64],
+        next: usize,
+        consumer: &mut C,
+    ) -> Result<usize, DecodeError> {
+        let head = record[0];
+        let found = table
+            .find(head)
+            .ok_or(DecodeError::UnknownBlock { id: head })?;
+        let (cut, next) = match words.get(next) {
+            Some(&CUT) => {
+                let end = next + record_words(table, words, next)?;
+                (Some(parse_cut(found.block, &words[next..end])?), end)
+            }
+            _ => (None, next),
+        };
+        self.load(&found, record)?;
+        let block = found.block;
+        if C::NEEDS_ADDRESSES || block.counts_need_derived {
+            derive(block, &mut self.slots);
+        }
+        let complete = self.complete(block, cut.is_some())?;
+        consumer.run(Run {
+            thread: self.thread,
+            block,
+            slots: &mut self.slots,
+            complete,
+            cut,
+        })?;
+        if cut.is_none() {
+            self.carried[0] = self.slots[RSP as usize];
+        }
+        let steady = matches!(block.plan.looping, Some(LoopPlan::Partly { .. }));
+        self.in_loop = (steady && cut.is_none()).then_some(block.id);
+        Ok(next)
+    }
+
+    /// Fills the slots from a record.
+    fn load(&mut self, found: &Found, record: &[u64]) -> Result<(), DecodeError> {
+        let plan = &found.block.plan;
+        if found.steady {
+            if self.in_loop != Some(found.block.id) {
+                return Err(DecodeError::SteadyWithoutFirst { id: record[0] });
+            }
+            if let Some(LoopPlan::Partly { free, .. }) = &plan.looping {
+                for (&slot, &value) in free.iter().zip(&record[1..]) {
+                    self.slots[slot as usize] = value;
+                }
+            }
+        } else {
+            self.slots.clear();
+            self.slots.extend_from_slice(&self.carried);
+            self.slots.extend_from_slice(&record[1..]);
+            self.slots.resize(plan.slots(), 0);
+        }
+        self.slots[RSP as usize] = self.carried[0];
+        self.slots[FS as usize] = self.carried[1];
+        self.slots[GS as usize] = self.carried[2];
+        Ok(())
+    }
+
+    /// Whole iterations the record in the slots stands for.
+    fn complete(&self, block: &Block, cut: bool) -> Result<u64, DecodeError> {
+        let Some(LoopPlan::Affine { counter, .. }) = &block.plan.looping else {
+            return Ok(u64::from(!cut));
+        };
+        let entry = self.slots[counter.slot as usize];
+        let exit = self.slots[FIRST as usize + block.plan.words as usize - 2];
+        let trips = match Plan::trips(counter, entry, exit) {
+            0 if !cut => wrapped_trips(counter).ok_or(DecodeError::BadTrips {
+                id: block.id,
+                entry,
+                exit,
+            })?,
+            n => n,
+        };
+        let each = block.plan.accesses.len().max(1) as u128;
+        if u128::from(trips) * each > MOST_ACCESSES.into() {
+            return Err(DecodeError::TooMany {
+                id: block.id,
+                count: u128::from(trips) * each,
+            });
+        }
+        Ok(trips)
+    }
+}
+
+/// A loop runs at least once; a 32-bit counter that came back to where it was went all around.
+fn wrapped_trips(counter: &Step) -> Option<u64> {
+    let by = counter.by as i64;
+    let all = 1u64 << 32;
+    (counter.low32 && by.unsigned_abs().is_power_of_two() && by.unsigned_abs() <= all)
+        .then(|| all / by.unsigned_abs())
+}
+
+fn parse_cut(block: &Block, words: &[u64]) -> Result<Cut, DecodeError> {
+    let insns = block.plan.insn_offsets.len();
+    let insn = words[1];
+    if insn >= insns as u64 {
+        return Err(DecodeError::BadCut { insn, insns });
+    }
+    Ok(Cut {
+        insn: insn as u16,
+        rcx: words[2],
+        rsi: words[3],
+        rdi: words[4],
+        lanes: words[5],
+    })
+}
+
+/// Computes the derived slots.
+#[inline]
+pub(crate) fn derive(block: &Block, slots: &mut [u64]) {
+    let first = slots.len() - block.plan.derived.len();
+    for (i, derived) in block.plan.derived.iter().enumerate() {
+        slots[first + i] = derived.narrow.apply(derived.of.eval(slots));
+    }
+}
+
+fn step_by(step: &Step, value: u64, times: u64) -> u64 {
+    let next = value.wrapping_add(step.by.wrapping_mul(times));
+    if step.low32 && times > 0 {
+        next as u32 as u64
+    } else {
+        next
+    }
+}
+
+/// Moves the slots from one iteration (or execution) to the next; derived slots become stale.
+#[inline]
+pub(crate) fn step(block: &Block, slots: &mut [u64]) {
+    let rsp = block.plan.exit_rsp.eval(slots);
+    for step in block.steps() {
+        let slot = &mut slots[step.slot as usize];
+        *slot = step_by(step, *slot, 1);
+    }
+    slots[RSP as usize] = rsp;
+}
+
+/// Moves the slots by `n` iterations at once. Derived slots must be current, and become stale.
+pub(crate) fn advance(block: &Block, slots: &mut [u64], n: u64) {
+    let exit = &block.plan.exit_rsp;
+    let constant_step = match exit.terms() {
+        [(RSP, 1)] => Some(exit.c),
+        _ => None,
+    };
+    if n > 1 && constant_step.is_none() {
+        return advance_by_last(block, slots, n);
+    }
+    let rsp = match constant_step {
+        Some(c) => slots[RSP as usize].wrapping_add(c.wrapping_mul(n)),
+        None if n == 1 => exit.eval(slots),
+        None => slots[RSP as usize],
+    };
+    for step in block.steps() {
+        let slot = &mut slots[step.slot as usize];
+        *slot = step_by(step, *slot, n);
+    }
+    slots[RSP as usize] = rsp;
+}
+
+/// The stack pointer after an iteration is some other function of that iteration's values: if
+/// it does not depend on the one before, only the last iteration matters.
+fn advance_by_last(block: &Block, slots: &mut [u64], n: u64) {
+    let plan = &block.plan;
+    let on_rsp = |l: &memtrail_translate::plan::Lin| l.terms().iter().any(|t| t.0 == RSP);
+    let depends = on_rsp(&plan.exit_rsp) || plan.derived.iter().any(|d| on_rsp(&d.of));
+    let one_by_one = if depends { n } else { 1 };
+    for step in block.steps() {
+        let slot = &mut slots[step.slot as usize];
+        *slot = step_by(step, *slot, n - one_by_one);
+    }
+    for _ in 0..one_by_one {
+        derive(block, slots);
+        step(block, slots);
+    }
+}

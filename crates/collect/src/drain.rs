@@ -1,0 +1,577 @@
+//! The drain: takes what targets have written, in order, and gives the space back.
+//!
+//! **Invariants.**
+//! - Definitions reach the sink before records that refer to them: a buffer is checked before it
+//!   is handed on, and an unknown block sends the drain back to the definitions first.
+//! - A buffer is zeroed before it is released, and so is a slot before it is freed.
+//! - After the first failure nothing more is handed on; targets are told to go on without us.
+use crate::decode::{extent, tail, Tail, ThreadDecoder};
+use crate::session::{self, Session};
+use crate::{messages, Counter, Counts, DecodeError, Message, Table};
+use memtrail_model::Thread;
+use memtrail_ring::{
+    request, slot_kind, slot_state, Slot as Control, BUFFERS, BUFFER_WORDS, MAX_RECORD_WORDS,
+};
+use memtrail_tracee::{Wake, XsaveTable};
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::time::Duration;
+
+/// How long the drain sleeps if nobody rings. A safety net, not the rhythm.
+const NAP: Duration = Duration::from_millis(20);
+
+/// The records of one buffer of one thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'w> {
+    pub thread: Thread,
+    pub process: u32,
+    /// Time stamp counter when the thread began and ended it.
+    pub begin: u64,
+    pub end: u64,
+    /// Whole records.
+    pub words: &'w [u64],
+}
+
+/// Whoever stores what was drained.
+pub trait Sink: Send {
+    /// Definition messages of one process.
+    fn definitions(&mut self, process: u32, words: &[u64]) -> io::Result<()>;
+    /// Records of one thread; those of a thread come in order.
+    fn records(&mut self, piece: &Piece<'_>) -> io::Result<()>;
+    /// A word from the runtime to the user.
+    fn warning(&mut self, _text: &str) {}
+}
+
+/// Why draining ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    #[error("cannot store what was recorded: {0}")]
+    Store(#[from] io::Error),
+    #[error("the target wrote something that makes no sense: {0}")]
+    Corrupt(#[from] DecodeError),
+}
+
+/// What the drain saw in all.
+#[derive(Debug, Default)]
+pub struct Drained {
+    pub counts: Counts,
+    pub threads: u32,
+    pub processes: u32,
+    /// Words of records, or words thrown away inside targets.
+    pub ring_words: u64,
+    /// Records dropped because a killed thread may not have finished writing them.
+    pub lost_tail: u64,
+    pub failure: Option<CollectError>,
+}
+
+/// From the drain to the supervisor.
+#[derive(Debug)]
+pub(crate) enum Note {
+    /// A process has shown up.
+    Watch { pid: i32 },
+    /// A thread is about to exec.
+    Seize(ExecRequest),
+    /// That exec failed.
+    ExecFailed { slot: usize, tid: i32 },
+    /// Draining has failed.
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExecRequest {
+    pub slot: usize,
+    pub tid: i32,
+    /// Of the thread's data slot, if it has one.
+    pub owner: Option<Owner>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub pid: i32,
+    pub process: u32,
+    pub thread: u32,
+}
+
+/// From the supervisor to the drain.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// The image of this process is gone (ended, or replaced by exec): close its slots, then answer.
+    Retire { pid: i32, done: Option<Sender<()>> },
+    /// Take what is there and end.
+    Finish,
+}
+
+/// What the drain remembers of a slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    active: bool,
+    owner_pid: i32,
+    /// Words of the current definitions buffer already read.
+    read: usize,
+    request: u32,
+}
+
+pub(crate) struct Drain<'s, S> {
+    session: &'s Session,
+    sink: &'s mut S,
+    table: Table,
+    xsave: &'s XsaveTable,
+    counter: Counter<'s>,
+    seen: Vec<Seen>,
+    watched: BTreeSet<i32>,
+    decoders: HashMap<u32, ThreadDecoder>,
+    threads: BTreeSet<u32>,
+    processes: BTreeSet<u32>,
+    scratch: Vec<u64>,
+    report: Drained,
+    notes: Sender<Note>,
+    wake: Wake,
+}
+
+impl<'s, S: Sink> Drain<'s, S> {
+    pub fn new(
+        session: &'s Session,
+        table: Table,
+        xsave: &'s XsaveTable,
+        sink: &'s mut S,
+        notes: Sender<Note>,
+        wake: Wake,
+    ) -> Self {
+        Drain {
+            session,
+            sink,
+            table,
+            xsave,
+            counter: Counter::new(xsave),
+            seen: Vec::new(),
+            watched: BTreeSet::new(),
+            decoders: HashMap::new(),
+            threads: BTreeSet::new(),
+            processes: BTreeSet::new(),
+            scratch: Vec::with_capacity(BUFFER_WORDS),
+            report: Drained::default(),
+            notes,
+            wake,
+        }
+    }
+
+    /// Runs until told to finish.
+    pub fn run(mut self, orders: Receiver<Order>) -> Drained {
+        loop {
+            let worked = self.pass();
+            match orders.try_recv() {
+                Ok(Order::Retire { pid, done }) => {
+                    self.guard(|d| d.retire(pid));
+                    if let Some(done) = done {
+                        // The supervisor may have given up waiting; that is its affair.
+                        let _ = done.send(());
+                    }
+                }
+                Ok(Order::Finish) | Err(TryRecvError::Disconnected) => break,
+                Err(TryRecvError::Empty) if !worked => self.nap(),
+                Err(TryRecvError::Empty) => {}
+            }
+        }
+        self.finish()
+    }
+
+    /// Sleeps until a producer or the supervisor rings.
+    fn nap(&mut self) {
+        let header = self.session.header();
+        let bell = header.doorbell.load(Ordering::Acquire);
+        header.asleep.store(1, Ordering::SeqCst);
+        if !self.pass() {
+            session::sleep(&header.doorbell, bell, NAP);
+        }
+        header.asleep.store(0, Ordering::Relaxed);
+    }
+
+    /// Does `work` unless draining has failed; the first failure lets all targets go on alone.
+    fn guard(&mut self, work: impl FnOnce(&mut Self) -> Result<bool, CollectError>) -> bool {
+        if self.report.failure.is_some() {
+            return false;
+        }
+        match work(self) {
+            Ok(worked) => worked,
+            Err(failure) => {
+                self.report.failure = Some(failure);
+                self.session.abandon();
+                self.note(Note::Failed);
+                false
+            }
+        }
+    }
+
+    fn note(&self, note: Note) {
+        // A supervisor that is gone needs no notes.
+        let _ = self.notes.send(note);
+        self.wake.ring();
+    }
+
+    /// Looks at every slot once. Returns whether anything was there.
+    fn pass(&mut self) -> bool {
+        let slots = self.session.slots();
+        self.seen
+            .resize(slots.max(self.seen.len()), Seen::default());
+        let mut worked = false;
+        for slot in 0..slots {
+            let control = self.session.control(slot);
+            let state = control.state.load(Ordering::Acquire);
+            if state != slot_state::ACTIVE && state != slot_state::CLOSED {
+                continue;
+            }
+            self.notice(slot, control);
+            worked |= self.guard(|d| d.take(slot, control));
+            if state == slot_state::CLOSED {
+                self.guard(|d| d.close(slot, control, true).map(|()| true));
+            }
+        }
+        worked
+    }
+
+    fn take(&mut self, slot: usize, control: &Control) -> Result<bool, CollectError> {
+        if control.kind.load(Ordering::Relaxed) == slot_kind::DEFINITIONS {
+            self.take_definitions(slot, control)
+        } else {
+            self.take_records(slot, control)
+        }
+    }
+
+    /// First sight of a slot, and requests in it.
+    fn notice(&mut self, slot: usize, control: &Control) {
+        let pid = control.pid.load(Ordering::Relaxed) as i32;
+        if !self.seen[slot].active {
+            self.seen[slot] = Seen {
+                active: true,
+                owner_pid: pid,
+                ..Seen::default()
+            };
+            self.processes
+                .insert(control.process.load(Ordering::Relaxed));
+            if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {
+                self.threads.insert(control.thread.load(Ordering::Relaxed));
+            }
+            if self.watched.insert(pid) {
+                self.note(Note::Watch { pid });
+            }
+        }
+        let asked = control.request.load(Ordering::Acquire);
+        if asked == self.seen[slot].request {
+            return;
+        }
+        self.seen[slot].request = asked;
+        let tid = control.request_tid.load(Ordering::Relaxed) as i32;
+        match asked {
+            request::SEIZE if self.report.failure.is_some() => self.refuse(control),
+            request::SEIZE => self.note(Note::Seize(ExecRequest {
+                slot,
+                tid,
+                owner: self.owner(tid),
+            })),
+            request::FAILED => self.note(Note::ExecFailed { slot, tid }),
+            _ => {}
+        }
+    }
+
+    fn refuse(&self, control: &Control) {
+        control.request.store(request::REFUSED, Ordering::Release);
+        session::wake(&control.request);
+    }
+
+    /// The thread with this kernel id, as its data slot tells.
+    fn owner(&self, tid: i32) -> Option<Owner> {
+        (0..self.session.slots())
+            .map(|i| self.session.control(i))
+            .find(|c| {
+                c.state.load(Ordering::Acquire) == slot_state::ACTIVE
+                    && c.kind.load(Ordering::Relaxed) == slot_kind::DATA
+                    && c.tid.load(Ordering::Relaxed) as i32 == tid
+            })
+            .map(|c| Owner {
+                pid: c.pid.load(Ordering::Relaxed) as i32,
+                process: c.process.load(Ordering::Relaxed),
+                thread: c.thread.load(Ordering::Relaxed),
+            })
+    }
+
+    fn take_definitions(&mut self, slot: usize, control: &Control) -> Result<bool, CollectError> {
+        let mut worked = false;
+        loop {
+            let produced = control.produced.load(Ordering::Acquire);
+            let number = control.consumed.load(Ordering::Relaxed);
+            let index = (number % BUFFERS as u64) as usize;
+            let published = control.buffers[index].words.load(Ordering::Acquire) as usize;
+            let (from, to) = (self.seen[slot].read, published.min(BUFFER_WORDS));
+            if to > from {
+                worked = true;
+                let words = copy(&self.session.buffer(slot, index)[from..to], Vec::new());
+                self.learn(control.process.load(Ordering::Relaxed), &words)?;
+                self.seen[slot].read = to;
+            }
+            if number >= produced {
+                return Ok(worked);
+            }
+            worked = true;
+            self.release(slot, control, index, to);
+            self.seen[slot].read = 0;
+        }
+    }
+
+    fn learn(&mut self, process: u32, words: &[u64]) -> Result<(), CollectError> {
+        for message in messages(words) {
+            match message? {
+                Message::Block { id, pc, code } => self.table.define(id, pc, &code)?,
+                Message::Thread { thread, .. } => {
+                    self.threads.insert(thread);
+                }
+                Message::Process { process, .. } => {
+                    self.processes.insert(process);
+                }
+                Message::Warn { text } => self.sink.warning(&text),
+                _ => {}
+            }
+        }
+        Ok(self.sink.definitions(process, words)?)
+    }
+
+    fn take_all_definitions(&mut self) -> Result<(), CollectError> {
+        let slots = self.session.slots();
+        self.seen
+            .resize(slots.max(self.seen.len()), Seen::default());
+        for slot in 0..slots {
+            let control = self.session.control(slot);
+            let state = control.state.load(Ordering::Acquire);
+            let ours = state == slot_state::ACTIVE || state == slot_state::CLOSED;
+            if ours && control.kind.load(Ordering::Relaxed) == slot_kind::DEFINITIONS {
+                // A slot met here first must count as seen, or it would be read again from its start.
+                self.notice(slot, control);
+                self.take_definitions(slot, control)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_records(&mut self, slot: usize, control: &Control) -> Result<bool, CollectError> {
+        let mut worked = false;
+        while control.consumed.load(Ordering::Relaxed) < control.produced.load(Ordering::Acquire) {
+            worked = true;
+            let number = control.consumed.load(Ordering::Relaxed);
+            let index = (number % BUFFERS as u64) as usize;
+            let words = control.buffers[index].words.load(Ordering::Relaxed) as usize;
+            let words = words.min(BUFFER_WORDS);
+            let scratch = std::mem::take(&mut self.scratch);
+            let copied = copy(&self.session.buffer(slot, index)[..words], scratch);
+            let end = self.with_definitions(|d| extent(&d.table, &copied))?;
+            self.hand_on(control, index, &copied[..end])?;
+            self.scratch = copied;
+            self.release(slot, control, index, words);
+        }
+        Ok(worked)
+    }
+
+    /// Tries `check`; if it meets an unknown block, drains definitions and tries once more.
+    fn with_definitions<T>(
+        &mut self,
+        check: impl Fn(&Self) -> Result<T, DecodeError>,
+    ) -> Result<T, CollectError> {
+        match check(self) {
+            Err(DecodeError::UnknownBlock { .. }) => {
+                self.take_all_definitions()?;
+                Ok(check(self)?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    fn hand_on(
+        &mut self,
+        control: &Control,
+        index: usize,
+        words: &[u64],
+    ) -> Result<(), CollectError> {
+        if words.is_empty() {
+            return Ok(());
+        }
+        let thread = control.thread.load(Ordering::Relaxed);
+        self.report.ring_words += words.len() as u64;
+        self.decoders
+            .entry(thread)
+            .or_insert_with(|| ThreadDecoder::new(Thread(thread)))
+            .feed(&self.table, words, &mut self.counter)?;
+        let head = &control.buffers[index];
+        let begin = head.begin.load(Ordering::Relaxed);
+        self.sink.records(&Piece {
+            thread: Thread(thread),
+            process: control.process.load(Ordering::Relaxed),
+            begin,
+            end: head.end.load(Ordering::Relaxed).max(begin),
+            words,
+        })?;
+        Ok(())
+    }
+
+    /// Zeroes a buffer and gives it back. What was moved to the next buffer may still lie behind
+    /// the words that count.
+    fn release(&self, slot: usize, control: &Control, index: usize, words: usize) {
+        let used = (words + MAX_RECORD_WORDS).min(BUFFER_WORDS);
+        zero(&self.session.buffer(slot, index)[..used]);
+        reset_head(control, index);
+        control.consumed.fetch_add(1, Ordering::Release);
+        control.space.fetch_add(1, Ordering::SeqCst);
+        if control.waiting.load(Ordering::SeqCst) != 0 {
+            session::wake(&control.space);
+        }
+    }
+
+    /// Closes all slots of an image that will never write again.
+    fn retire(&mut self, pid: i32) -> Result<bool, CollectError> {
+        self.pass();
+        for definitions in [true, false] {
+            for slot in 0..self.seen.len() {
+                let control = self.session.control(slot);
+                let kind = control.kind.load(Ordering::Relaxed);
+                let seen = &self.seen[slot];
+                let wanted = (kind == slot_kind::DEFINITIONS) == definitions;
+                if seen.active && seen.owner_pid == pid && wanted {
+                    self.take(slot, control)?;
+                    self.close(slot, control, false)?;
+                }
+            }
+        }
+        self.watched.remove(&pid);
+        Ok(true)
+    }
+
+    /// Takes the rest of a slot and frees it. `by_itself`: the producer closed it, so what it
+    /// wrote is complete.
+    fn close(
+        &mut self,
+        slot: usize,
+        control: &Control,
+        by_itself: bool,
+    ) -> Result<(), CollectError> {
+        self.take(slot, control)?;
+        if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {
+            self.take_rest(slot, control, by_itself)?;
+            let thread = control.thread.load(Ordering::Relaxed);
+            if let Some(mut decoder) = self.decoders.remove(&thread) {
+                decoder.finish(&self.table, &mut self.counter)?;
+            }
+        }
+        self.free(slot, control);
+        Ok(())
+    }
+
+    /// The buffer that was being written. Read twice: the first look decides how far records are
+    /// whole, the second sees at least that much even if the thread still runs.
+    fn take_rest(
+        &mut self,
+        slot: usize,
+        control: &Control,
+        by_itself: bool,
+    ) -> Result<(), CollectError> {
+        let index = (control.produced.load(Ordering::Acquire) % BUFFERS as u64) as usize;
+        let complete = control.buffers[index].words.load(Ordering::Acquire) as usize;
+        let buffer = self.session.buffer(slot, index);
+        let first = copy(buffer, Vec::new());
+        let complete = if by_itself { BUFFER_WORDS } else { complete };
+        let Tail { keep, lost } =
+            self.with_definitions(|d| tail(&d.table, &first, complete.min(BUFFER_WORDS)))?;
+        self.report.lost_tail += lost;
+        let second = copy(&buffer[..keep], first);
+        self.hand_on(control, index, &second)
+    }
+
+    /// Makes a slot as new.
+    fn free(&mut self, slot: usize, control: &Control) {
+        let used = control.produced.load(Ordering::Relaxed) + 1;
+        for index in 0..(used as usize).min(BUFFERS) {
+            zero_used(self.session.buffer(slot, index));
+        }
+        for index in 0..BUFFERS {
+            reset_head(control, index);
+        }
+        for field in [
+            &control.kind,
+            &control.pid,
+            &control.tid,
+            &control.process,
+            &control.thread,
+            &control.space,
+            &control.waiting,
+            &control.request,
+            &control.request_tid,
+        ] {
+            field.store(0, Ordering::Relaxed);
+        }
+        control.produced.store(0, Ordering::Relaxed);
+        control.consumed.store(0, Ordering::Relaxed);
+        self.seen[slot] = Seen::default();
+        control.state.store(slot_state::FREE, Ordering::Release);
+    }
+
+    /// The last look: everything that can still be taken, then the totals.
+    fn finish(mut self) -> Drained {
+        self.pass();
+        for definitions in [true, false] {
+            for slot in 0..self.seen.len() {
+                let control = self.session.control(slot);
+                let kind = control.kind.load(Ordering::Relaxed);
+                if self.seen[slot].active && (kind == slot_kind::DEFINITIONS) == definitions {
+                    self.guard(|d| d.last(slot, control).map(|()| true));
+                }
+            }
+        }
+        let decoders = std::mem::take(&mut self.decoders);
+        for (_, mut decoder) in decoders {
+            self.guard(|d| {
+                decoder.finish(&d.table, &mut d.counter)?;
+                Ok(true)
+            });
+        }
+        let _ = self.xsave;
+        self.report.counts = self.counter.counts;
+        self.report.threads = self.threads.len() as u32;
+        self.report.processes = self.processes.len() as u32;
+        let header = self.session.header();
+        self.report.ring_words += header.discarded_words.load(Ordering::Relaxed);
+        self.report
+    }
+
+    /// As [`Drain::close`], but leaves the slot alone: its owner may still run.
+    fn last(&mut self, slot: usize, control: &Control) -> Result<(), CollectError> {
+        self.take(slot, control)?;
+        if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {
+            self.take_rest(slot, control, false)?;
+        }
+        Ok(())
+    }
+}
+
+fn copy(words: &[AtomicU64], mut into: Vec<u64>) -> Vec<u64> {
+    into.clear();
+    into.extend(words.iter().map(|w| w.load(Ordering::Relaxed)));
+    into
+}
+
+fn zero(words: &[AtomicU64]) {
+    for word in words {
+        word.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Zeroes without touching pages that were never written.
+fn zero_used(words: &[AtomicU64]) {
+    for word in words.iter().filter(|w| w.load(Ordering::Relaxed) != 0) {
+        word.store(0, Ordering::Relaxed);
+    }
+}
+
+fn reset_head(control: &Control, index: usize) {
+    let head = &control.buffers[index];
+    head.words.store(0, Ordering::Relaxed);
+    head.begin.store(0, Ordering::Relaxed);
+    head.end.store(0, Ordering::Relaxed);
+}

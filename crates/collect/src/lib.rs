@@ -1,0 +1,34 @@
+//! Drains the rings of a session, decodes records to accesses, drives sinks.
+//!
+//! Two halves. The **live** half ([`Session`], [`record`]) owns the shared memory: a drain thread
+//! takes buffers and hands them to a [`Sink`]; the calling thread supervises processes. The
+//! **pure** half ([`Table`], [`ThreadDecoder`], [`Expander`], [`Counter`]) turns words into
+//! executions of blocks and those into accesses; it is used again when a file is read.
+//!
+//! **Caller's duties.** [`record`] must be called on the thread that launched the target.
+//!
+//! Not for: files (that is `memtrail-trace`), names, analysis.
+
+mod consume;
+mod counts;
+mod decode;
+mod drain;
+mod error;
+mod message;
+mod session;
+mod shape;
+mod supervise;
+mod table;
+
+pub use consume::{Counter, Expander};
+pub use counts::Counts;
+pub use decode::{extent, tail, Consumer, Cut, Mark, Run, Tail, ThreadDecoder};
+pub use drain::{CollectError, Drained, Piece, Sink};
+pub use error::DecodeError;
+pub use memtrail_tracee::{XsaveComponent, XsaveTable};
+pub use message::{parse as messages, Message, Messages};
+pub use session::{Options, Session};
+pub use supervise::{record, Notice, Outcome, Stop};
+pub use table::{Block, Found, Table};
+
+pub(crate) use shape::MOST_ACCESSES;

@@ -1,0 +1,243 @@
+//! The session file, mapped: the only unsafe code of this crate.
+//!
+//! **Invariants.** The mapping covers the whole file and lives as long as [`Session`]. Everything
+//! in it is reached as atomics, because other processes write it at any time; a target gone mad
+//! can therefore give us wrong values but never undefined behaviour.
+use memtrail_ring::{
+    buffer_offset, collector, record, slot_offset, Probes, Session as Header, Slot as Control,
+    BUFFER_WORDS, MAGIC, SESSION_BYTES, SLOTS, VERSION,
+};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What a session is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    pub probes: Probes,
+    /// Most instructions in a block.
+    pub max_block: u32,
+    /// Acquire and throw away.
+    pub discard: bool,
+    /// Record children, too.
+    pub follow: bool,
+}
+
+/// A session file of ours, mapped.
+#[derive(Debug)]
+pub struct Session {
+    base: NonNull<u8>,
+    file: OwnedFd,
+}
+
+// SAFETY: the mapping belongs to this value and is only reached through atomics.
+unsafe impl Send for Session {}
+// SAFETY: as above; shared references give out atomics only.
+unsafe impl Sync for Session {}
+
+impl Session {
+    /// Makes an empty session for this process to collect.
+    pub fn create(options: &Options) -> io::Result<Session> {
+        // SAFETY: the name is a C string.
+        let fd = unsafe { libc::memfd_create(c"memtrail-session".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just made this descriptor for us.
+        let memfd = unsafe { File::from_raw_fd(fd) };
+        memfd.set_len(SESSION_BYTES as u64)?;
+        // Opened once more by name, because only such opens are counted for leases: see `shared`.
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(format!("/proc/self/fd/{fd}"))?;
+        let session = Session {
+            base: map(&file)?,
+            file: file.into(),
+        };
+        session.initialise(options);
+        Ok(session)
+    }
+
+    fn initialise(&self, options: &Options) {
+        let h = self.header();
+        let set = |field: &AtomicU32, value: u32| field.store(value, Ordering::Relaxed);
+        set(&h.version, VERSION);
+        set(&h.collector, collector::ALIVE);
+        set(&h.collector_pid, std::process::id());
+        set(&h.probes, options.probes as u32);
+        set(&h.max_block, options.max_block);
+        set(&h.discard, options.discard.into());
+        set(&h.follow, options.follow.into());
+        set(&h.next_block, record::FIRST_BLOCK as u32);
+        // Serials 0 go to the launched process and its first thread.
+        set(&h.next_thread, 1);
+        set(&h.next_process, 1);
+        h.magic.store(MAGIC, Ordering::Release);
+    }
+
+    pub fn file(&self) -> &OwnedFd {
+        &self.file
+    }
+
+    pub fn header(&self) -> &Header {
+        // SAFETY: the header lies at the page-aligned start of the mapping and is all atomics.
+        unsafe { self.base.cast().as_ref() }
+    }
+
+    /// The control page of a slot.
+    pub fn control(&self, slot: usize) -> &Control {
+        assert!(slot < SLOTS, "slot {slot} is outside the session");
+        // SAFETY: the offset is page-aligned and inside the mapping; the type is all atomics.
+        unsafe { self.base.add(slot_offset(slot)).cast().as_ref() }
+    }
+
+    /// The words of a buffer of a slot.
+    pub fn buffer(&self, slot: usize, buffer: usize) -> &[AtomicU64] {
+        assert!(slot < SLOTS && buffer < memtrail_ring::BUFFERS);
+        let offset = slot_offset(slot) + buffer_offset(buffer);
+        // SAFETY: slot and buffer are in range, so the words lie inside the mapping, aligned.
+        unsafe {
+            let first = self.base.add(offset).cast::<AtomicU64>();
+            std::slice::from_raw_parts(first.as_ptr(), BUFFER_WORDS)
+        }
+    }
+
+    /// Number of slots that have ever been claimed.
+    pub fn slots(&self) -> usize {
+        (self.header().slot_high.load(Ordering::Acquire) as usize).min(SLOTS)
+    }
+
+    /// Whether any other process still has the session mapped; `None` if the kernel cannot tell.
+    ///
+    /// A write lease is granted only while ours is the only open of the file. Mappings keep the
+    /// open they were made from alive, through fork and until exec or exit. So this finds even a
+    /// child that was forked a moment ago and has not run yet. Call it from the thread that
+    /// injects: an open meets the lease otherwise.
+    pub fn shared(&self) -> Option<bool> {
+        let fd = self.file.as_raw_fd();
+        // SAFETY: F_SETLEASE takes numbers.
+        let granted = unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) } == 0;
+        if !granted {
+            let busy = io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN);
+            return busy.then_some(true);
+        }
+        // SAFETY: as above.
+        unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK) };
+        Some(false)
+    }
+
+    /// Tells every target that nobody drains any more, and wakes those that wait for us.
+    pub fn abandon(&self) {
+        self.header()
+            .collector
+            .store(collector::GONE, Ordering::Release);
+        for i in 0..self.slots() {
+            let control = self.control(i);
+            control.space.fetch_add(1, Ordering::Release);
+            wake(&control.space);
+            let refused = control.request.compare_exchange(
+                memtrail_ring::request::SEIZE,
+                memtrail_ring::request::REFUSED,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
+            if refused.is_ok() {
+                wake(&control.request);
+            }
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and all references into it have ended with `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), SESSION_BYTES) };
+    }
+}
+
+fn map(file: &File) -> io::Result<NonNull<u8>> {
+    // SAFETY: a fresh mapping at an address of the kernel's choice.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            SESSION_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned null"))
+}
+
+/// Wakes everyone who sleeps on a word of the session, in whatever process.
+pub fn wake(word: &AtomicU32) {
+    // SAFETY: FUTEX_WAKE only uses the address of the word.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+}
+
+/// Sleeps while `word` holds `value`, at most for `timeout`.
+pub fn sleep(word: &AtomicU32, value: u32, timeout: Duration) {
+    let time = libc::timespec {
+        tv_sec: timeout.as_secs() as libc::time_t,
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    // SAFETY: FUTEX_WAIT reads the word and the time for the duration of the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            value,
+            &raw const time,
+        )
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_session_is_empty_and_ours_alone() {
+        let options = Options {
+            probes: Probes::Loop,
+            max_block: 64,
+            discard: false,
+            follow: true,
+        };
+        let session = Session::create(&options).unwrap();
+        assert_eq!(session.header().magic.load(Ordering::Relaxed), MAGIC);
+        assert_eq!(session.slots(), 0);
+        assert_eq!(session.shared(), Some(false));
+        let other = File::options()
+            .read(true)
+            .write(true)
+            .open(format!("/proc/self/fd/{}", session.file().as_raw_fd()))
+            .unwrap();
+        assert_eq!(session.shared(), Some(true));
+        drop(other);
+        assert_eq!(session.shared(), Some(false));
+    }
+
+    #[test]
+    fn the_last_word_of_the_last_buffer_is_inside() {
+        let options = Options {
+            probes: Probes::None,
+            max_block: 1,
+            discard: true,
+            follow: false,
+        };
+        let session = Session::create(&options).unwrap();
+        let words = session.buffer(SLOTS - 1, memtrail_ring::BUFFERS - 1);
+        words[BUFFER_WORDS - 1].store(7, Ordering::Relaxed);
+        assert_eq!(words[BUFFER_WORDS - 1].load(Ordering::Relaxed), 7);
+    }
+}

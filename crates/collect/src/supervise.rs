@@ -1,0 +1,377 @@
+//! Supervising the processes of a recording: who lives, who execs, when it is over.
+//!
+//! One thread, the one that launched, does all ptrace and waiting; the drain runs beside it. It
+//! is over when the launched process has ended and no process has the session mapped any more,
+//! or when the user says so, or at once with the launched process if children are not followed.
+use crate::drain::{Drain, ExecRequest, Note, Order, Owner};
+use crate::session::{self, Session};
+use crate::{Drained, Sink, Table};
+use memtrail_ring::request;
+use memtrail_tracee::{
+    inject, interrupt, poll_pid, program_is_wrong, seize, wait, Ended, Event, Events, Interrupts,
+    Payload, PidFd, Polled, Serials, Stopped, XsaveTable,
+};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+/// Something the user should know while recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A process goes on unrecorded after exec, and why.
+    Unrecorded { pid: i32, why: String },
+    /// The launched process has ended; its children are waited for.
+    Waiting,
+    /// Draining failed; the target goes on unrecorded.
+    Failed,
+}
+
+/// Why a recording ended before its target did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The user pressed ^C (twice while the target ran).
+    Interrupted,
+    /// We were told to terminate.
+    Terminated,
+}
+
+/// How a recording went.
+#[derive(Debug)]
+pub struct Outcome {
+    pub drained: Drained,
+    /// How the launched process ended, if it did.
+    pub ended: Option<Ended>,
+    pub stopped: Option<Stop>,
+    pub wall: Duration,
+}
+
+/// A terminating signal is often sent to the whole group: this long we let the target go first.
+const GRACE: Duration = Duration::from_millis(200);
+/// How often the supervisor looks around when nothing rings.
+const LOOK: Duration = Duration::from_millis(500);
+/// How often it asks whether forgotten children are left.
+const LOOK_FOR_ORPHANS: Duration = Duration::from_millis(10);
+/// How long the drain may take to close the slots of an image.
+const RETIRE: Duration = Duration::from_secs(60);
+
+/// A thread we have seized because it is about to exec.
+#[derive(Clone, Copy, Debug)]
+struct Exec {
+    tid: i32,
+    owner: Owner,
+}
+
+struct Supervisor<'s> {
+    session: &'s Session,
+    payload: &'s Payload,
+    child: i32,
+    ended: Option<Ended>,
+    others: HashMap<i32, PidFd>,
+    execs: Vec<Exec>,
+    orders: Sender<Order>,
+    notes: Receiver<Note>,
+    notice: &'s mut dyn FnMut(Notice),
+}
+
+/// Injects the runtime into a launched target and records until it is over. Must run on the
+/// thread that launched it.
+pub fn record<S: Sink>(
+    session: &Session,
+    target: Stopped,
+    xsave: &XsaveTable,
+    sink: &mut S,
+    notice: &mut dyn FnMut(Notice),
+) -> Result<Outcome, memtrail_tracee::Error> {
+    let begin = Instant::now();
+    let payload = Payload::new(session.file())?;
+    let child = target.tid();
+    let events = Events::new()?;
+    let (notes_in, notes) = channel();
+    let (orders, orders_out) = channel();
+    let serials = Serials {
+        thread: 0,
+        process: 0,
+    };
+    if let Err((error, left)) = inject(target, &payload, serials) {
+        if let Some(target) = left {
+            target.kill();
+        }
+        return Err(error);
+    }
+    memtrail_tracee::interrupts(Some(&events.wake()));
+    let drain = Drain::new(
+        session,
+        Table::new(table_options(session)),
+        xsave,
+        sink,
+        notes_in,
+        events.wake(),
+    );
+    let mut supervisor = Supervisor {
+        session,
+        payload: &payload,
+        child,
+        ended: None,
+        others: HashMap::new(),
+        execs: Vec::new(),
+        orders,
+        notes,
+        notice,
+    };
+    let (drained, stopped) = std::thread::scope(|scope| {
+        let drain = scope.spawn(move || drain.run(orders_out));
+        let stopped = supervisor.run(&events);
+        supervisor.order(Order::Finish);
+        (drain.join(), stopped)
+    });
+    memtrail_tracee::interrupts(None);
+    Ok(Outcome {
+        drained: drained.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        ended: supervisor.ended,
+        stopped,
+        wall: begin.elapsed(),
+    })
+}
+
+fn table_options(session: &Session) -> memtrail_translate::Options {
+    let header = session.header();
+    let probes = header.probes.load(Ordering::Relaxed);
+    memtrail_translate::Options {
+        probes: memtrail_ring::Probes::from_u32(probes).unwrap_or(memtrail_ring::Probes::Loop),
+        max_block: header.max_block.load(Ordering::Relaxed),
+    }
+}
+
+impl Supervisor<'_> {
+    fn run(&mut self, events: &Events) -> Option<Stop> {
+        let mut asked = None;
+        let mut waiting = false;
+        loop {
+            self.hear_notes();
+            self.look_at_tracees();
+            self.look_at_others();
+            if self.over() {
+                return None;
+            }
+            if self.ended.is_some() && !std::mem::replace(&mut waiting, true) {
+                (self.notice)(Notice::Waiting);
+            }
+            if let Some(stop) = self.stop_wanted(&mut asked) {
+                self.session.abandon();
+                return Some(stop);
+            }
+            let nap = match (asked, self.ended) {
+                (Some(_), _) | (_, Some(_)) => LOOK_FOR_ORPHANS,
+                _ => LOOK,
+            };
+            events.sleep(self.others.values(), nap);
+        }
+    }
+
+    fn order(&self, order: Order) {
+        // A drain that is gone has failed and said so.
+        let _ = self.orders.send(order);
+        let header = self.session.header();
+        header.doorbell.fetch_add(1, Ordering::Release);
+        session::wake(&header.doorbell);
+    }
+
+    fn over(&self) -> bool {
+        if self.ended.is_none() {
+            return false;
+        }
+        let follow = self.session.header().follow.load(Ordering::Relaxed) == 1;
+        let shared = self.session.shared();
+        !follow || !shared.unwrap_or(!self.others.is_empty())
+    }
+
+    fn stop_wanted(&self, asked: &mut Option<Instant>) -> Option<Stop> {
+        let now = Interrupts::now();
+        let patience = if self.ended.is_some() { 1 } else { 2 };
+        if now.keyboard >= patience {
+            return Some(Stop::Interrupted);
+        }
+        if now.terminate > 0 {
+            let since = *asked.get_or_insert_with(Instant::now);
+            if self.ended.is_some() || since.elapsed() >= GRACE {
+                return Some(Stop::Terminated);
+            }
+        }
+        None
+    }
+
+    fn hear_notes(&mut self) {
+        while let Ok(note) = self.notes.try_recv() {
+            match note {
+                Note::Watch { pid } => self.watch(pid),
+                Note::Seize(asked) => self.seize(asked),
+                Note::ExecFailed { slot, tid } => self.let_go(slot, tid),
+                Note::Failed => (self.notice)(Notice::Failed),
+            }
+        }
+    }
+
+    fn watch(&mut self, pid: i32) {
+        if pid == self.child {
+            if self.ended.is_some() {
+                self.order(Order::Retire { pid, done: None });
+            }
+            return;
+        }
+        match PidFd::open(pid) {
+            Ok(fd) => {
+                self.others.insert(pid, fd);
+            }
+            Err(_) => self.order(Order::Retire { pid, done: None }),
+        }
+    }
+
+    fn look_at_others(&mut self) {
+        let gone = |(&pid, fd): (&i32, &PidFd)| fd.ended().then_some(pid);
+        let gone: Vec<i32> = self.others.iter().filter_map(gone).collect();
+        for pid in gone {
+            self.others.remove(&pid);
+            self.execs.retain(|e| e.owner.pid != pid);
+            self.order(Order::Retire { pid, done: None });
+        }
+    }
+
+    /// A thread is about to exec: trace it from here to its exec event.
+    fn seize(&mut self, asked: ExecRequest) {
+        let owner = asked.owner.or_else(|| self.stranger(asked.tid));
+        let answer = match (owner, seize(asked.tid)) {
+            (Some(owner), Ok(())) => {
+                self.execs.push(Exec {
+                    tid: asked.tid,
+                    owner,
+                });
+                request::READY
+            }
+            (_, Err(error)) => {
+                (self.notice)(Notice::Unrecorded {
+                    pid: asked.tid,
+                    why: error.to_string(),
+                });
+                request::REFUSED
+            }
+            (None, Ok(())) => request::REFUSED,
+        };
+        self.answer(asked.slot, answer);
+    }
+
+    fn answer(&self, slot: usize, answer: u32) {
+        let word = &self.session.control(slot).request;
+        word.store(answer, Ordering::Release);
+        session::wake(word);
+    }
+
+    /// A process without a slot of its own (a vfork child) gets serials here.
+    fn stranger(&self, tid: i32) -> Option<Owner> {
+        let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+        let line = status.lines().find_map(|l| l.strip_prefix("Tgid:"))?;
+        let header = self.session.header();
+        Some(Owner {
+            pid: line.trim().parse().ok()?,
+            process: header.next_process.fetch_add(1, Ordering::Relaxed),
+            thread: header.next_thread.fetch_add(1, Ordering::Relaxed),
+        })
+    }
+
+    /// An exec failed: the thread waits for us to stop tracing it.
+    fn let_go(&mut self, slot: usize, tid: i32) {
+        self.execs.retain(|e| e.tid != tid);
+        if interrupt(tid).is_ok() {
+            let signal = |s: i32| if s == libc::SIGTRAP { 0 } else { s };
+            let released = match wait(tid) {
+                Ok(Event::Signal(stopped, s)) => stopped.detach(signal(s)),
+                Ok(
+                    Event::Other(stopped)
+                    | Event::GroupStop(stopped)
+                    | Event::Syscall(stopped)
+                    | Event::Exec(stopped),
+                ) => stopped.detach(0),
+                Ok(Event::Ended(_)) | Err(_) => Ok(()),
+            };
+            // It can only have been killed meanwhile, which the drain will hear of.
+            drop(released);
+        }
+        self.answer(slot, request::NONE);
+    }
+
+    fn look_at_tracees(&mut self) {
+        let mut pids = vec![self.child];
+        for exec in &self.execs {
+            pids.extend([exec.tid, exec.owner.pid]);
+        }
+        pids.sort_unstable();
+        pids.dedup();
+        if self.ended.is_some() {
+            pids.retain(|&p| p != self.child);
+        }
+        for pid in pids {
+            match poll_pid(pid) {
+                Polled::Nothing | Polled::Unknown => {}
+                Polled::Ended(ended) => self.tracee_ended(pid, ended),
+                Polled::Stopped(event) => self.tracee_stopped(event),
+            }
+        }
+    }
+
+    fn tracee_ended(&mut self, pid: i32, ended: Ended) {
+        self.execs.retain(|e| e.tid != pid && e.owner.pid != pid);
+        if pid == self.child {
+            self.ended = Some(ended);
+            self.order(Order::Retire { pid, done: None });
+        }
+    }
+
+    fn tracee_stopped(&mut self, event: Event) {
+        let passed_on = match event {
+            Event::Exec(stopped) => {
+                self.executed(stopped);
+                Ok(())
+            }
+            Event::Signal(stopped, signal) => stopped.resume(signal),
+            Event::GroupStop(stopped) => stopped.listen(),
+            Event::Syscall(stopped) | Event::Other(stopped) => stopped.resume(0),
+            Event::Ended(_) => Ok(()),
+        };
+        // A thread killed at its stop cannot be resumed; its end will be seen.
+        drop(passed_on);
+    }
+
+    /// A new image is in place: close the old one's slots, then inject again.
+    fn executed(&mut self, stopped: Stopped) {
+        let pid = stopped.tid();
+        let before = stopped.tid_before_exec().unwrap_or(pid);
+        let exec = self.execs.iter().copied().find(|e| e.tid == before);
+        self.execs.retain(|e| e.owner.pid != pid && e.tid != before);
+        let (done, answered) = channel();
+        self.order(Order::Retire {
+            pid,
+            done: Some(done),
+        });
+        // If the drain is gone the new image will find the session abandoned.
+        let _ = answered.recv_timeout(RETIRE);
+        let why = match (exec, program_is_wrong(pid)) {
+            (None, _) => Err((stopped, "its exec was not announced".to_string())),
+            (_, Some(what)) => Err((stopped, what)),
+            (Some(exec), None) => {
+                let serials = Serials {
+                    thread: exec.owner.thread,
+                    process: exec.owner.process,
+                };
+                match inject(stopped, self.payload, serials) {
+                    Ok(()) | Err((_, None)) => return,
+                    Err((error, Some(stopped))) => Err((stopped, error.to_string())),
+                }
+            }
+        };
+        if let Err::<(), _>((stopped, why)) = why {
+            // A target killed at this moment cannot be detached; its end will be seen.
+            let _ = stopped.detach(0);
+            (self.notice)(Notice::Unrecorded { pid, why });
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! The block table: what the translator knows of every block of a session.
+//!
+//! Plans are derived here from the blocks' code by the same pure function the runtime used.
+//! They are checked once, so that decoding can index without looking: after [`Table::insert`]
+//! every slot a plan refers to exists.
+use crate::shape::Fixed;
+use crate::DecodeError;
+use memtrail_ring::record::{FIRST_BLOCK, LAST_BLOCK};
+use memtrail_translate::plan::{Layout, Lin, LoopPlan, Mask, Plan, Shape, Step, FIRST};
+
+/// A session's block ids come from one counter, so they are dense: a jump is a damaged file.
+const LONGEST_JUMP: usize = 1 << 22;
+
+/// A block, ready for decoding.
+#[derive(Clone, Debug)]
+pub struct Block {
+    pub id: u32,
+    pub plan: Plan,
+    /// What one whole execution (iteration) does, apart from shapes that depend on values.
+    pub(crate) fixed: Fixed,
+    /// Derived slots matter even when accesses are only counted.
+    pub(crate) counts_need_derived: bool,
+}
+
+/// What a header word stands for.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'t> {
+    pub block: &'t Block,
+    /// The record of a later iteration of a partly steady loop.
+    pub steady: bool,
+    /// Words of the record, header included.
+    pub words: usize,
+}
+
+/// All blocks of a session by id.
+#[derive(Debug)]
+pub struct Table {
+    options: memtrail_translate::Options,
+    blocks: Vec<Block>,
+    /// By `id - FIRST_BLOCK`: 0, or (index + 1) · 2 + steady.
+    ids: Vec<u32>,
+}
+
+impl Table {
+    pub fn new(options: memtrail_translate::Options) -> Table {
+        Table {
+            options,
+            blocks: Vec::new(),
+            ids: Vec::new(),
+        }
+    }
+
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// Adds a block from its code.
+    pub fn define(&mut self, id: u32, pc: u64, code: &[u8]) -> Result<(), DecodeError> {
+        let block = memtrail_translate::analyze(code, pc, &self.options).map_err(|e| {
+            DecodeError::BadCode {
+                id,
+                pc,
+                why: format!("{e:?}"),
+            }
+        })?;
+        self.insert(id, block.plan)
+    }
+
+    /// Adds a block whose plan is known.
+    pub fn insert(&mut self, id: u32, plan: Plan) -> Result<(), DecodeError> {
+        let bad_id = DecodeError::BadId { id: id.into() };
+        if u64::from(id) < FIRST_BLOCK || u64::from(id) + u64::from(plan.ids()) > LAST_BLOCK {
+            return Err(bad_id);
+        }
+        let first = id as usize - FIRST_BLOCK as usize;
+        let end = first + plan.ids() as usize;
+        if first > self.ids.len() + LONGEST_JUMP {
+            return Err(bad_id);
+        }
+        if self.ids.len() < end {
+            self.ids.resize(end, 0);
+        }
+        if self.ids[first..end].iter().any(|&e| e != 0) {
+            return Err(DecodeError::DefinedTwice { id });
+        }
+        validate(id, &plan)?;
+        self.blocks.push(Block::new(id, plan));
+        for (steady, entry) in self.ids[first..end].iter_mut().enumerate() {
+            *entry = self.blocks.len() as u32 * 2 + steady as u32;
+        }
+        Ok(())
+    }
+
+    /// What a header word stands for, if it is a known block id.
+    #[inline]
+    pub fn find(&self, head: u64) -> Option<Found<'_>> {
+        let index = head.checked_sub(FIRST_BLOCK)?;
+        let entry = *self.ids.get(usize::try_from(index).ok()?)?;
+        if entry == 0 {
+            return None;
+        }
+        let block = &self.blocks[(entry / 2 - 1) as usize];
+        let steady = entry % 2 == 1;
+        let words = match (&block.plan.looping, steady) {
+            (Some(LoopPlan::Partly { free, .. }), true) => 1 + free.len(),
+            _ => block.plan.words as usize,
+        };
+        // A block that writes no records cannot be found in any.
+        (words > 0).then_some(Found {
+            block,
+            steady,
+            words,
+        })
+    }
+}
+
+impl Block {
+    fn new(id: u32, plan: Plan) -> Block {
+        let fixed = Fixed::of(&plan);
+        let derived_from = plan.slots() - plan.derived.len();
+        let rsp_derived = plan
+            .exit_rsp
+            .terms()
+            .iter()
+            .any(|t| t.0 as usize >= derived_from);
+        Block {
+            id,
+            counts_need_derived: !fixed.dynamic.is_empty() || rsp_derived,
+            fixed,
+            plan,
+        }
+    }
+
+    pub fn steps(&self) -> &[Step] {
+        match &self.plan.looping {
+            Some(LoopPlan::Affine { steps, .. } | LoopPlan::Partly { steps, .. }) => steps,
+            None => &[],
+        }
+    }
+}
+
+/// Collects every slot a plan refers to and checks that it exists.
+fn validate(id: u32, plan: &Plan) -> Result<(), DecodeError> {
+    let slots = plan.slots();
+    let check = |slot: usize, limit: usize| {
+        if slot < limit {
+            Ok(())
+        } else {
+            Err(DecodeError::BadPlan { id, slot, slots })
+        }
+    };
+    let lin = |l: &Lin, limit: usize| {
+        check(l.n as usize, l.terms.len() + 1)?;
+        l.terms()
+            .iter()
+            .try_for_each(|t| check(t.0 as usize, limit))
+    };
+    let first_derived = slots - plan.derived.len();
+    for (i, derived) in plan.derived.iter().enumerate() {
+        lin(&derived.of, first_derived + i)?;
+    }
+    lin(&plan.exit_rsp, slots)?;
+    for access in &plan.accesses {
+        check(access.insn as usize, plan.insn_offsets.len())?;
+        for l in linear_forms(&access.shape) {
+            lin(&l, slots)?;
+        }
+        for slot in plain_slots(&access.shape) {
+            check(slot, slots)?;
+        }
+    }
+    let word_slots = FIRST as usize..first_derived;
+    if let Some(LoopPlan::Affine { steps, counter }) = &plan.looping {
+        steps
+            .iter()
+            .chain([counter])
+            .try_for_each(|s| check(s.slot as usize, first_derived))?;
+        check(usize::from(counter.by == 0) * slots, slots)?;
+        check(usize::from(plan.words < 2) * slots, slots)?;
+    }
+    if let Some(LoopPlan::Partly { steps, free }) = &plan.looping {
+        let all = steps.iter().map(|s| s.slot).chain(free.iter().copied());
+        for slot in all.map(usize::from) {
+            check(slot, word_slots.end)?;
+        }
+    }
+    Ok(())
+}
+
+fn linear_forms(shape: &Shape) -> Vec<Lin> {
+    match shape {
+        Shape::Plain { addr, .. }
+        | Shape::Line { addr, .. }
+        | Shape::Lanes { addr, .. }
+        | Shape::Elements { addr, .. }
+        | Shape::Broadcast { addr, .. }
+        | Shape::Packed { addr, .. } => vec![addr.lin],
+        Shape::BitWord { addr, bit, .. } => vec![addr.lin, *bit],
+        Shape::Xstate {
+            addr, low, high, ..
+        } => vec![addr.lin, *low, *high],
+        Shape::Repeat {
+            source,
+            dest,
+            before,
+            pointer,
+            ..
+        } => {
+            let mut all = vec![*before, *pointer];
+            all.extend(source.map(|a| a.lin));
+            all.extend(dest.map(|(a, _)| a.lin));
+            all
+        }
+    }
+}
+
+/// Slots a shape refers to outside linear forms; vectors by their last word.
+fn plain_slots(shape: &Shape) -> Vec<usize> {
+    let mut all = Vec::new();
+    let mut mask = |m: &Mask, lanes: u8| match m {
+        Mask::All => {}
+        Mask::Bits(s) => all.push(*s as usize),
+        Mask::SignOf { first, bytes } => {
+            let words = (lanes as usize * *bytes as usize).div_ceil(8).max(1);
+            all.push(*first as usize + words - 1);
+        }
+    };
+    match shape {
+        Shape::Plain { .. } | Shape::Line { .. } | Shape::BitWord { .. } => {}
+        Shape::Elements { lanes, mask: m, .. }
+        | Shape::Broadcast { lanes, mask: m, .. }
+        | Shape::Packed { lanes, mask: m, .. } => mask(m, *lanes),
+        Shape::Lanes {
+            index,
+            index_bytes,
+            lanes,
+            mask: m,
+            ..
+        } => {
+            mask(m, *lanes);
+            let words = (*lanes as usize * *index_bytes as usize).div_ceil(8).max(1);
+            all.push(*index as usize + words - 1);
+        }
+        Shape::Xstate { layout, .. } => {
+            if let Layout::Image(s) = layout {
+                all.push(*s as usize);
+            }
+        }
+        Shape::Repeat { after, moved, .. } => all.extend([*after as usize, *moved as usize]),
+    }
+    all.extend(segments(shape));
+    all
+}
+
+fn segments(shape: &Shape) -> Vec<usize> {
+    let slot = |a: &memtrail_translate::plan::Addr| a.segment.map(usize::from);
+    match shape {
+        Shape::Plain { addr, .. }
+        | Shape::Line { addr, .. }
+        | Shape::Lanes { addr, .. }
+        | Shape::Elements { addr, .. }
+        | Shape::Broadcast { addr, .. }
+        | Shape::Packed { addr, .. }
+        | Shape::BitWord { addr, .. }
+        | Shape::Xstate { addr, .. } => slot(addr).into_iter().collect(),
+        Shape::Repeat { source, dest, .. } => {
+            let both = source.iter().chain(dest.iter().map(|(a, _)| a));
+            both.filter_map(slot).collect()
+        }
+    }
+}

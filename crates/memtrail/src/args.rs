@@ -1,0 +1,119 @@
+//! The command line.
+use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Records every memory access of unmodified x86-64 Linux programs.
+#[derive(Debug, Parser)]
+#[command(name = "memtrail", version, about, arg_required_else_help = true)]
+pub struct Args {
+    #[command(subcommand)]
+    pub task: Option<Task>,
+    /// Record this command and print a short summary.
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Task {
+    /// Run a program and record every access to memory it makes.
+    Record(RecordArgs),
+    /// What a recording holds.
+    Info(InfoArgs),
+    /// Print accesses, one a line: thread, instruction, R/W/P, address, size.
+    Dump(DumpArgs),
+    /// Verify a recording: checksums, every record, the totals.
+    Check(FileArgs),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProbeMode {
+    /// No probes: translate only.
+    None,
+    /// One captured address per access.
+    Naive,
+    /// One record per basic block.
+    Block,
+    /// As block, and one record per entry of a regular loop.
+    Loop,
+}
+
+#[derive(Clone, Debug, ArgGroup)]
+pub struct RecordArgs {
+    /// Where to write the recording [default: memtrail.APP.PID.mtr].
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwrite the output file.
+    #[arg(short, long)]
+    pub force: bool,
+    /// How accesses are captured.
+    #[arg(long, value_enum, default_value_t = ProbeMode::Loop)]
+    pub probes: ProbeMode,
+    /// Most instructions in a block.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub max_block: u32,
+    /// Acquire and throw away: for measuring.
+    #[arg(long)]
+    pub discard: bool,
+    /// Record only the process that is launched, not its children or what it execs.
+    #[arg(long)]
+    pub no_follow: bool,
+    /// Run the target without address-space randomisation.
+    #[arg(long)]
+    pub no_aslr: bool,
+    /// Write times and totals to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+    /// The program and its arguments.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    pub command: Vec<OsString>,
+}
+
+impl RecordArgs {
+    /// The defaults, for a command.
+    pub fn of(command: Vec<OsString>) -> RecordArgs {
+        RecordArgs {
+            output: None,
+            force: false,
+            probes: ProbeMode::Loop,
+            max_block: 64,
+            discard: false,
+            no_follow: false,
+            no_aslr: false,
+            summary: None,
+            command,
+        }
+    }
+}
+
+#[derive(Debug, ArgGroup)]
+pub struct FileArgs {
+    /// The recording.
+    pub file: PathBuf,
+}
+
+#[derive(Debug, ArgGroup)]
+pub struct InfoArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The recording.
+    pub file: PathBuf,
+}
+
+#[derive(Debug, ArgGroup)]
+pub struct DumpArgs {
+    /// Print no more than this many accesses.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Print only this thread, by its serial number.
+    #[arg(long, value_name = "T")]
+    pub thread: Option<u32>,
+    /// The recording.
+    pub file: PathBuf,
+}

@@ -1,0 +1,155 @@
+//! `info` and `check`: what a recording holds, and whether it holds together.
+use crate::args::{FileArgs, InfoArgs};
+use crate::format::{bytes, thousands};
+use crate::say;
+use anyhow::Context;
+use memtrail_collect::Counter;
+use memtrail_trace::{replay, Ending, Filter, Header, Known, Reader, Totals};
+use serde_json::{json, Value};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+pub type Recording = Reader<BufReader<File>>;
+
+pub fn open(path: &Path) -> anyhow::Result<Recording> {
+    let name = || path.display().to_string();
+    let file = File::open(path).with_context(name)?;
+    Reader::open(BufReader::new(file)).with_context(name)
+}
+
+pub fn warn_if_cut_off(ending: &Ending) {
+    if let Ending::CutOff { at } = ending {
+        say::line(format_args!(
+            "this recording was cut off: it is whole up to byte {at}, and what follows is missing"
+        ));
+    }
+}
+
+/// The totals: as recorded, or counted afresh if the recording was cut off.
+fn totals(reader: &mut Recording) -> anyhow::Result<(Totals, bool)> {
+    if let (_, Ending::Complete(totals)) = reader.chunks()? {
+        return Ok((totals, true));
+    }
+    let known = Known::read(reader)?;
+    warn_if_cut_off(&known.ending);
+    let mut counter = Counter::new(&known.xsave);
+    replay(reader, &known, &Filter::default(), &mut counter, |_| true)?;
+    let threads: BTreeSet<u32> = known.chunks.iter().map(|c| c.serial()).collect();
+    let processes: BTreeSet<u32> = known.messages.iter().map(|(p, _)| *p).collect();
+    let totals = Totals {
+        threads: threads.len() as u32,
+        processes: processes.len() as u32,
+        ..Totals::default()
+    };
+    Ok((totals.with_counts(&counter.counts), false))
+}
+
+pub fn bits_per_access(file_bytes: u64, accesses: u64) -> f64 {
+    if accesses == 0 {
+        return 0.0;
+    }
+    file_bytes as f64 * 8.0 / accesses as f64
+}
+
+/// The totals as JSON, under the names `info --json` promises.
+pub fn totals_json(t: &Totals, file_bytes: u64) -> Value {
+    json!({
+        "accesses": t.accesses,
+        "reads": t.reads,
+        "writes": t.writes,
+        "prefetches": t.prefetches,
+        "bytes": t.bytes,
+        "instructions": t.instructions,
+        "blocks": t.blocks,
+        "threads": t.threads,
+        "processes": t.processes,
+        "file_bytes": file_bytes,
+        "bits_per_access": bits_per_access(file_bytes, t.accesses),
+        "ring_words": t.ring_words,
+        "lost_tail": t.lost_tail,
+        "exit_status": t.exit_status,
+    })
+}
+
+pub fn info(args: &InfoArgs) -> anyhow::Result<u8> {
+    let mut reader = open(&args.file)?;
+    let (totals, complete) = totals(&mut reader)?;
+    let file_bytes = reader.bytes();
+    let header = reader.header();
+    if args.json {
+        let mut value = totals_json(&totals, file_bytes);
+        value["complete"] = complete.into();
+        value["command"] = header.command.clone().into();
+        value["probes"] = probes(header).into();
+        value["max_block"] = header.max_block.into();
+        println!("{value:#}");
+        return Ok(0);
+    }
+    print(header, &totals, file_bytes, complete);
+    Ok(0)
+}
+
+fn probes(header: &Header) -> &'static str {
+    ["none", "naive", "block", "loop"]
+        .get(header.probes as usize)
+        .copied()
+        .unwrap_or("unknown")
+}
+
+fn print(header: &Header, t: &Totals, file_bytes: u64, complete: bool) {
+    let row = |name: &str, value: String| println!("{name:<16} {value}");
+    row("command", header.command.join(" "));
+    row(
+        "probes",
+        format!("{}, blocks up to {}", probes(header), header.max_block),
+    );
+    row("accesses", thousands(t.accesses));
+    row("reads", thousands(t.reads));
+    row("writes", thousands(t.writes));
+    row("prefetches", thousands(t.prefetches));
+    row("bytes", thousands(t.bytes));
+    row("instructions", thousands(t.instructions));
+    row("blocks", thousands(t.blocks));
+    row("threads", thousands(t.threads.into()));
+    row("processes", thousands(t.processes.into()));
+    row("file", bytes(file_bytes));
+    row(
+        "bits per access",
+        format!("{:.3}", bits_per_access(file_bytes, t.accesses)),
+    );
+    if t.lost_tail > 0 {
+        row("lost records", thousands(t.lost_tail));
+    }
+    let status = match (complete, t.exit_status) {
+        (false, _) => "unknown: the recording was cut off".to_string(),
+        (true, None) => "unknown: the recording ended before the program".to_string(),
+        (true, Some(status)) => status.to_string(),
+    };
+    row("exit status", status);
+}
+
+pub fn check(args: &FileArgs) -> anyhow::Result<u8> {
+    let mut reader = open(&args.file)?;
+    let checked =
+        memtrail_trace::check(&mut reader).with_context(|| args.file.display().to_string())?;
+    println!(
+        "{}: {} accesses in {} chunks of {} threads, {} blocks defined",
+        args.file.display(),
+        thousands(checked.counts.accesses()),
+        thousands(checked.chunks as u64),
+        checked.threads,
+        thousands(checked.blocks_defined as u64),
+    );
+    match checked.ending {
+        Ending::Complete(_) => {
+            println!("all checksums, records and totals hold");
+            Ok(0)
+        }
+        Ending::CutOff { .. } => {
+            warn_if_cut_off(&checked.ending);
+            Ok(1)
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! memtrail: records every memory access of unmodified programs.
+//!
+//! Glue only: arguments in, crates called, words out. Our own words go to stderr with a prefix;
+//! the target's streams are untouched and its exit status is passed through. Statuses of our
+//! own: 125 our failure, 126 the program cannot be executed, 127 it was not found.
+#![forbid(unsafe_code)]
+
+mod args;
+mod dump;
+mod failure;
+mod format;
+mod info;
+mod record;
+mod say;
+
+use args::{Args, Task};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // Printing help can only fail if nobody listens.
+            let _ = error.print();
+            let failed = error.use_stderr();
+            return ExitCode::from(if failed { failure::OURS } else { 0 });
+        }
+    };
+    let done = match args.task {
+        Some(task) => run(task),
+        None => record::brief(args.command),
+    };
+    match done {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            say::error(&error);
+            ExitCode::from(failure::status(&error))
+        }
+    }
+}
+
+fn run(task: Task) -> anyhow::Result<u8> {
+    match task {
+        Task::Record(args) => record::command(&args),
+        Task::Info(args) => info::info(&args),
+        Task::Dump(args) => dump::command(&args),
+        Task::Check(args) => info::check(&args),
+    }
+}

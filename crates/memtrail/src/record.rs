@@ -1,0 +1,328 @@
+//! `record`: run a program and write down what it does.
+//!
+//! Order matters: the session and the output file exist before anything of the program does, so
+//! that a full disk or a bad path costs the user nothing.
+use crate::args::{ProbeMode, RecordArgs};
+use crate::failure::OURS;
+use crate::format::{bytes, thousands};
+use crate::info::{bits_per_access, totals_json};
+use crate::say;
+use anyhow::{bail, Context};
+use memtrail_collect::{CollectError, Notice, Options, Outcome, Piece, Session, Sink, Stop};
+use memtrail_ring::Probes;
+use memtrail_trace::{create, Header, Totals, Writer};
+use memtrail_tracee::{launch, xsave_table, Command, XsaveTable};
+use serde_json::json;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Where what was drained goes.
+enum Store {
+    File(Box<Writer<File>>),
+    Nowhere,
+}
+
+impl Sink for Store {
+    fn definitions(&mut self, process: u32, words: &[u64]) -> io::Result<()> {
+        match self {
+            Store::File(writer) => writer.definitions(process, words),
+            Store::Nowhere => Ok(()),
+        }
+    }
+    fn records(&mut self, piece: &Piece<'_>) -> io::Result<()> {
+        match self {
+            Store::File(writer) => writer.records(piece),
+            Store::Nowhere => Ok(()),
+        }
+    }
+    fn warning(&mut self, text: &str) {
+        say::line(text);
+    }
+}
+
+/// Whether a recording is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    File,
+    /// Collect and count, store nothing.
+    CountsOnly,
+}
+
+/// A finished run.
+pub struct Done {
+    pub outcome: Outcome,
+    pub totals: Totals,
+    /// The recording and its size.
+    pub file: Option<(PathBuf, u64)>,
+}
+
+impl Done {
+    /// The exit status of the target, as a shell reports it.
+    pub fn status(&self) -> u8 {
+        match (self.outcome.ended, self.outcome.stopped) {
+            (Some(ended), _) => ended.status.shell() as u8,
+            (None, Some(Stop::Interrupted)) => 130,
+            (None, Some(Stop::Terminated)) => 143,
+            (None, None) => OURS,
+        }
+    }
+}
+
+impl From<ProbeMode> for Probes {
+    fn from(mode: ProbeMode) -> Probes {
+        match mode {
+            ProbeMode::None => Probes::None,
+            ProbeMode::Naive => Probes::Naive,
+            ProbeMode::Block => Probes::Block,
+            ProbeMode::Loop => Probes::Loop,
+        }
+    }
+}
+
+/// `memtrail record`.
+pub fn command(args: &RecordArgs) -> anyhow::Result<u8> {
+    let done = run(args, Keep::File)?;
+    if let Some(path) = &args.summary {
+        write_summary(path, &done)?;
+    }
+    finish(args, &done, false)
+}
+
+/// `memtrail -- CMD`: record with a short summary.
+pub fn brief(command: Vec<OsString>) -> anyhow::Result<u8> {
+    let args = RecordArgs::of(command);
+    let done = run(&args, Keep::File)?;
+    finish(&args, &done, true)
+}
+
+/// Runs a command under the recorder.
+pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
+    let Some((program, rest)) = args.command.split_first() else {
+        bail!("no command to record");
+    };
+    let options = Options {
+        probes: args.probes.into(),
+        max_block: args.max_block,
+        discard: args.discard,
+        follow: !args.no_follow,
+    };
+    let session = Session::create(&options).context("cannot make the shared memory")?;
+    let xsave = xsave_table();
+    let held = launch(&Command {
+        program: program.clone(),
+        args: rest.to_vec(),
+        fixed_addresses: args.no_aslr,
+    })?;
+    let stores = keep == Keep::File && !args.discard && options.probes != Probes::None;
+    let pid = held.pid();
+    let output = if stores {
+        Some(Output::create(output_path(args, pid), args.force)?)
+    } else {
+        None
+    };
+    let target = held.exec()?;
+    let (mut store, path) = match output.map(|o| o.start(&header(args, pid, &xsave))) {
+        None => (Store::Nowhere, None),
+        Some(Ok((writer, path))) => (Store::File(Box::new(writer)), Some(path)),
+        Some(Err(error)) => {
+            target.kill();
+            return Err(error);
+        }
+    };
+    let outcome = memtrail_collect::record(&session, target, &xsave, &mut store, &mut notice)?;
+    let totals = totals_of(&outcome);
+    let file = match store {
+        Store::File(writer) if outcome.drained.failure.is_none() => {
+            let finished = writer.finish(&totals);
+            let (_, size) = finished.with_context(|| cannot_write(path.as_deref()))?;
+            path.map(|p| (p, size))
+        }
+        Store::File(writer) => path.map(|p| (p, writer.written())),
+        Store::Nowhere => None,
+    };
+    Ok(Done {
+        outcome,
+        totals,
+        file,
+    })
+}
+
+fn cannot_write(path: Option<&Path>) -> String {
+    let name = path.map_or_else(String::new, |p| p.display().to_string());
+    format!("cannot write {name}; it is readable up to its last complete chunk")
+}
+
+/// An output file that is removed again if it is new and nothing gets into it.
+struct Output {
+    path: PathBuf,
+    file: Option<File>,
+    is_new: bool,
+}
+
+impl Output {
+    fn create(path: PathBuf, force: bool) -> anyhow::Result<Output> {
+        let is_new = !path.exists();
+        match create(&path, force) {
+            Ok(file) => Ok(Output {
+                path,
+                file: Some(file),
+                is_new,
+            }),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                bail!("{} exists; use -f to overwrite it", path.display())
+            }
+            Err(e) => Err(e).with_context(|| format!("cannot create {}", path.display())),
+        }
+    }
+
+    fn start(mut self, header: &Header) -> anyhow::Result<(Writer<File>, PathBuf)> {
+        let file = self.file.take().context("the output file is gone")?;
+        let started = Writer::start(file, header);
+        let writer = started.with_context(|| format!("cannot write {}", self.path.display()))?;
+        Ok((writer, self.path.clone()))
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if self.file.is_some() && self.is_new {
+            // Nothing depends on it; an error is already on its way to the user.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn output_path(args: &RecordArgs, pid: i32) -> PathBuf {
+    args.output.clone().unwrap_or_else(|| {
+        let app = Path::new(&args.command[0]).file_name().unwrap_or_default();
+        let mut name = OsString::from("memtrail.");
+        name.push(app);
+        name.push(format!(".{pid}.mtr"));
+        PathBuf::from(name)
+    })
+}
+
+fn header(args: &RecordArgs, pid: i32, xsave: &XsaveTable) -> Header {
+    let text = |a: &OsString| a.to_string_lossy().into_owned();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let mut header = Header {
+        command: args.command.iter().map(text).collect(),
+        pid: pid as u32,
+        probes: Probes::from(args.probes) as u32,
+        max_block: args.max_block,
+        page_bytes: memtrail_ring::PAGE as u32,
+        unix_time: now.map_or(0, |d| d.as_secs()),
+        xcr0: 0,
+        xsave: Vec::new(),
+    };
+    header.set_xsave(xsave);
+    header
+}
+
+fn notice(notice: Notice) {
+    match notice {
+        Notice::Unrecorded { pid, why } => {
+            say::line(format_args!("process {pid} goes on unrecorded: {why}"))
+        }
+        Notice::Waiting => {
+            say::line("the command has ended, its children have not; ^C ends the recording");
+        }
+        Notice::Failed => say::line("recording has stopped; the target goes on unrecorded"),
+    }
+}
+
+fn totals_of(outcome: &Outcome) -> Totals {
+    let drained = &outcome.drained;
+    Totals {
+        threads: drained.threads,
+        processes: drained.processes,
+        ring_words: drained.ring_words,
+        lost_tail: drained.lost_tail,
+        exit_status: outcome.ended.map(|e| e.status.shell()),
+        ..Totals::default()
+    }
+    .with_counts(&drained.counts)
+}
+
+/// Times and totals as JSON, for benchmarks and scripts.
+fn write_summary(path: &Path, done: &Done) -> anyhow::Result<()> {
+    let file_bytes = done.file.as_ref().map_or(0, |f| f.1);
+    let mut value = totals_json(&done.totals, file_bytes);
+    let usage = done.outcome.ended.map(|e| e.usage).unwrap_or_default();
+    value["target_user_seconds"] = json!(usage.user.as_secs_f64());
+    value["target_system_seconds"] = json!(usage.system.as_secs_f64());
+    value["wall_seconds"] = json!(done.outcome.wall.as_secs_f64());
+    std::fs::write(path, format!("{value:#}\n"))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Tells the user how it went and what to do next; decides the exit status.
+fn finish(args: &RecordArgs, done: &Done, brief: bool) -> anyhow::Result<u8> {
+    if let Some(failure) = &done.outcome.drained.failure {
+        explain(failure, done);
+        return Ok(OURS);
+    }
+    if done.outcome.stopped.is_some() && done.outcome.ended.is_none() {
+        say::line("recording ended; the target goes on unrecorded");
+    }
+    let Some((path, size)) = &done.file else {
+        if args.discard {
+            let words = thousands(done.totals.ring_words);
+            say::line(format_args!("{words} words acquired and thrown away"));
+        }
+        return Ok(done.status());
+    };
+    if done.totals.accesses == 0 {
+        bail!("no access was recorded: something is wrong with this machine or with memtrail; try memtrail doctor");
+    }
+    if brief {
+        print_brief(done);
+    }
+    let t = &done.totals;
+    say::line(format_args!(
+        "{} accesses in {} ({}, {:.2} bits each)",
+        thousands(t.accesses),
+        path.display(),
+        bytes(*size),
+        bits_per_access(*size, t.accesses),
+    ));
+    say::line(format_args!("next: memtrail info {}", path.display()));
+    Ok(done.status())
+}
+
+fn print_brief(done: &Done) {
+    let t = &done.totals;
+    say::line(format_args!(
+        "{} reads, {} writes, {} prefetches; {} moved",
+        thousands(t.reads),
+        thousands(t.writes),
+        thousands(t.prefetches),
+        bytes(t.bytes),
+    ));
+    say::line(format_args!(
+        "{} instructions in {} blocks, {} threads, {} processes, {:.2} s",
+        thousands(t.instructions),
+        thousands(t.blocks),
+        t.threads,
+        t.processes,
+        done.outcome.wall.as_secs_f64(),
+    ));
+}
+
+fn explain(failure: &CollectError, done: &Done) {
+    let full = matches!(failure, CollectError::Store(e) if e.kind() == io::ErrorKind::StorageFull);
+    if full {
+        say::line("the disk is full");
+    }
+    say::line(failure);
+    if let Some((path, _)) = &done.file {
+        say::line(format_args!(
+            "{} holds what was recorded until then; memtrail info {} reads it",
+            path.display(),
+            path.display()
+        ));
+    }
+}

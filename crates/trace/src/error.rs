@@ -1,0 +1,27 @@
+//! What can be wrong with a recording.
+use memtrail_collect::DecodeError;
+use std::io;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("not a memtrail recording")]
+    NotARecording,
+    #[error("a recording of format {found}; this memtrail reads format {known}")]
+    Version { found: u32, known: u32 },
+    #[error("the file ends inside its header, at byte {at}: nothing was recorded")]
+    TruncatedHeader { at: u64 },
+    #[error("the header is damaged: {what}")]
+    BadHeader { what: String },
+    #[error("the file is damaged at byte {at}: {what}")]
+    Damaged { at: u64, what: &'static str },
+    #[error("the chunk at byte {at}: {source}")]
+    Decode { at: u64, source: DecodeError },
+    #[error("{what} is {found}, but the recording says {said}")]
+    Mismatch {
+        what: &'static str,
+        said: u64,
+        found: u64,
+    },
+}

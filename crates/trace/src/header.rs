@@ -1,0 +1,163 @@
+//! What a recording says about itself: at its start, and at its end.
+use crate::Error;
+use memtrail_collect::{Counts, XsaveComponent, XsaveTable};
+use memtrail_ring::Probes;
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Write};
+
+pub(crate) const MAGIC: &[u8; 8] = b"memtrail";
+/// Version of the file format. Any change to the layout or the meaning of a field bumps it.
+pub const VERSION: u32 = 1;
+/// Longer headers are damage.
+const LONGEST: u32 = 1 << 24;
+
+/// Written before the target runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The command as given.
+    pub command: Vec<String>,
+    /// Process id of the launched process.
+    pub pid: u32,
+    /// [`Probes`] as a number.
+    pub probes: u32,
+    pub max_block: u32,
+    pub page_bytes: u32,
+    /// Seconds since 1970.
+    pub unix_time: u64,
+    pub xcr0: u64,
+    /// (index, size, offset, aligned) of each component of the xsave area.
+    pub xsave: Vec<(u8, u32, u32, bool)>,
+}
+
+impl Header {
+    /// The plan options blocks of this recording were translated with.
+    pub fn options(&self) -> Result<memtrail_translate::Options, Error> {
+        let bad = || Error::BadHeader {
+            what: format!("probe mode {}", self.probes),
+        };
+        Ok(memtrail_translate::Options {
+            probes: Probes::from_u32(self.probes).ok_or_else(bad)?,
+            max_block: self.max_block,
+        })
+    }
+
+    pub fn set_xsave(&mut self, table: &XsaveTable) {
+        let tuple = |c: &XsaveComponent| (c.index, c.size, c.offset, c.aligned);
+        self.xcr0 = table.xcr0;
+        self.xsave = table.components.iter().map(tuple).collect();
+    }
+
+    pub fn xsave_table(&self) -> XsaveTable {
+        let component = |&(index, size, offset, aligned): &_| XsaveComponent {
+            index,
+            size,
+            offset,
+            aligned,
+        };
+        XsaveTable {
+            xcr0: self.xcr0,
+            components: self.xsave.iter().map(component).collect(),
+        }
+    }
+
+    pub(crate) fn write(&self, out: &mut impl Write) -> std::io::Result<u64> {
+        let json = serde_json::to_vec(self)?;
+        let mut bytes = Vec::with_capacity(json.len() + 20);
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&(json.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&crc32fast::hash(&json).to_le_bytes());
+        bytes.extend_from_slice(&json);
+        out.write_all(&bytes)?;
+        Ok(bytes.len() as u64)
+    }
+
+    /// Reads the header; returns it and where the first chunk begins.
+    pub(crate) fn read(input: &mut impl Read) -> Result<(Header, u64), Error> {
+        let mut fixed = [0; 20];
+        let got = read_up_to(input, &mut fixed)?;
+        let magic = got.min(MAGIC.len());
+        if fixed[..magic] != MAGIC[..magic] {
+            return Err(Error::NotARecording);
+        }
+        if got < fixed.len() {
+            return Err(Error::TruncatedHeader { at: got as u64 });
+        }
+        let word = |at: usize| {
+            u32::from_le_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]])
+        };
+        let (found, length, crc) = (word(8), word(12), word(16));
+        if found != VERSION {
+            return Err(Error::Version {
+                found,
+                known: VERSION,
+            });
+        }
+        if length > LONGEST {
+            return Err(Error::BadHeader {
+                what: format!("{length} bytes"),
+            });
+        }
+        let mut json = vec![0; length as usize];
+        let got = read_up_to(input, &mut json)?;
+        let end = (fixed.len() + got) as u64;
+        if got < json.len() {
+            return Err(Error::TruncatedHeader { at: end });
+        }
+        if crc32fast::hash(&json) != crc {
+            return Err(Error::BadHeader {
+                what: "its checksum differs".into(),
+            });
+        }
+        let header = serde_json::from_slice(&json).map_err(|e| Error::BadHeader {
+            what: e.to_string(),
+        })?;
+        Ok((header, end))
+    }
+}
+
+/// As `read_exact`, but tells how much there was.
+pub(crate) fn read_up_to(input: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
+    let mut got = 0;
+    while got < buffer.len() {
+        match input.read(&mut buffer[got..]) {
+            Ok(0) => break,
+            Ok(n) => got += n,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(got)
+}
+
+/// Written when everything was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    pub accesses: u64,
+    pub reads: u64,
+    pub writes: u64,
+    pub prefetches: u64,
+    pub bytes: u64,
+    pub instructions: u64,
+    pub blocks: u64,
+    pub threads: u32,
+    pub processes: u32,
+    pub ring_words: u64,
+    /// Records dropped at the ends of killed threads.
+    pub lost_tail: u64,
+    /// As a shell reports it; `None` if the recording ended before the target.
+    pub exit_status: Option<i32>,
+}
+
+impl Totals {
+    pub fn with_counts(mut self, counts: &Counts) -> Totals {
+        self.accesses = counts.accesses();
+        self.reads = counts.reads;
+        self.writes = counts.writes;
+        self.prefetches = counts.prefetches;
+        self.bytes = counts.bytes();
+        self.instructions = counts.instructions;
+        self.blocks = counts.blocks;
+        self
+    }
+}

@@ -1,0 +1,165 @@
+//! Waiting for many things at once: ends of processes, ptrace stops, words from other threads.
+//!
+//! [`Events`] turns them all into one poll: a pidfd per process that is not our child, a
+//! signalfd for SIGCHLD (which also announces ptrace stops), and an eventfd that any thread can
+//! ring through a [`Wake`].
+use crate::{sys, Error, Event, Status};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A process that can be watched without being its parent.
+#[derive(Debug)]
+pub struct PidFd(OwnedFd);
+
+impl PidFd {
+    /// Fails with `ESRCH` if there is no such process any more.
+    pub fn open(pid: i32) -> io::Result<PidFd> {
+        sys::pidfd_open(pid).map(PidFd)
+    }
+
+    /// Whether the process has ended.
+    pub fn ended(&self) -> bool {
+        let mut fd = [poll_in(self.0.as_fd())];
+        poll(&mut fd, Duration::ZERO);
+        fd[0].revents != 0
+    }
+}
+
+fn poll_in(fd: BorrowedFd) -> libc::pollfd {
+    libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    }
+}
+
+fn poll(fds: &mut [libc::pollfd], timeout: Duration) {
+    let ms = timeout.as_millis().min(1 << 30) as i32;
+    // SAFETY: the pointer and the length describe `fds`.
+    unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, ms) };
+}
+
+/// Time a process spent, as the kernel counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    pub user: Duration,
+    pub system: Duration,
+}
+
+/// How our child ended, and what it used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ended {
+    pub status: Status,
+    pub usage: Usage,
+}
+
+/// Rings the [`Events`] it came from; usable from any thread and from signal handlers.
+#[derive(Clone, Debug)]
+pub struct Wake(Arc<OwnedFd>);
+
+impl Wake {
+    pub fn ring(&self) {
+        ring_fd(self.0.as_raw_fd());
+    }
+    pub(crate) fn raw(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+}
+
+pub(crate) fn ring_fd(fd: i32) {
+    let one = 1u64;
+    // SAFETY: writes the eight bytes of `one`; write is async-signal-safe.
+    unsafe { libc::write(fd, (&raw const one).cast(), 8) };
+}
+
+/// The one place where a supervisor sleeps.
+#[derive(Debug)]
+pub struct Events {
+    bell: Arc<OwnedFd>,
+    children: OwnedFd,
+}
+
+impl Events {
+    /// Blocks SIGCHLD in the calling thread and those it starts: call it before starting others,
+    /// and after the fork of a child that must not inherit the mask.
+    pub fn new() -> Result<Events, Error> {
+        // SAFETY: eventfd takes two numbers.
+        let bell = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        let bell = sys::owned("eventfd", bell.into())?;
+        // SAFETY: `set` is initialised by sigemptyset before it is read.
+        let children = unsafe {
+            let mut set = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            libc::sigaddset(&mut set, libc::SIGCHLD);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+            libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+        };
+        Ok(Events {
+            bell: Arc::new(bell),
+            children: sys::owned("signalfd", children.into())?,
+        })
+    }
+
+    pub fn wake(&self) -> Wake {
+        Wake(self.bell.clone())
+    }
+
+    /// Sleeps until something happens to a child or tracee, a process in `others` ends, a
+    /// [`Wake`] is rung, or time is up. What happened must be asked for.
+    pub fn sleep<'p>(&self, others: impl Iterator<Item = &'p PidFd>, timeout: Duration) {
+        let mut fds = vec![poll_in(self.bell.as_fd()), poll_in(self.children.as_fd())];
+        fds.extend(others.map(|p| poll_in(p.0.as_fd())));
+        poll(&mut fds, timeout);
+        drain(self.bell.as_raw_fd());
+        drain(self.children.as_raw_fd());
+    }
+}
+
+/// What one look at a child or tracee brought.
+#[derive(Debug)]
+pub enum Polled {
+    Nothing,
+    /// It ended, and is reaped.
+    Ended(Ended),
+    /// It stands in a ptrace stop.
+    Stopped(Event),
+    /// It is neither child nor tracee of ours (any more).
+    Unknown,
+}
+
+/// Looks, without waiting, whether anything happened to a child or tracee.
+pub fn poll_pid(pid: i32) -> Polled {
+    let mut status = 0;
+    // SAFETY: zero bytes are a valid rusage, and both pointers are valid for writes.
+    let (who, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        let flags = libc::WNOHANG | libc::__WALL;
+        (libc::wait4(pid, &mut status, flags, &mut usage), usage)
+    };
+    match who {
+        0 => Polled::Nothing,
+        -1 => Polled::Unknown,
+        _ => match Event::from_raw(pid, status) {
+            Event::Ended(status) => Polled::Ended(Ended {
+                status,
+                usage: Usage {
+                    user: duration(usage.ru_utime),
+                    system: duration(usage.ru_stime),
+                },
+            }),
+            event => Polled::Stopped(event),
+        },
+    }
+}
+
+fn duration(t: libc::timeval) -> Duration {
+    Duration::from_secs(t.tv_sec as u64) + Duration::from_micros(t.tv_usec as u64)
+}
+
+fn drain(fd: i32) {
+    let mut buffer = [0u8; 1024];
+    // SAFETY: the pointer and the length describe `buffer`; the descriptor does not block.
+    while unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) } > 0 {}
+}
