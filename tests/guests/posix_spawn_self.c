@@ -1,5 +1,5 @@
 // posix_spawn of the program itself, and of a program that does not exist.
-// guest: build=static
+// guest: build=dynamic scope=exe
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>

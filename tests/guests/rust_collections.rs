@@ -1,5 +1,5 @@
 // A single-threaded Rust program: vectors, a tree map, strings, and a panic caught.
-// guest: build=static-pie
+// guest: build=dynamic scope=exe
 use std::collections::BTreeMap;
 
 fn main() {

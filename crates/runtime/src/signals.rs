@@ -287,7 +287,8 @@ fn settle(t: &mut Thread, block: &Block, site: &Site, fpstate: u64) {
     // The store that begins a record is at most a page's width from the guard: words past it go to the next buffer.
     let room = (t.buffer + ring::BUFFER_BYTES as u64 - t.cursor) / 8;
     if site.recorded == Recorded::Open {
-        if site.done == 0 && !site.in_loop {
+        let divisible = block.insns[0].is_vsib() || block.insns[0].is_string_instruction();
+        if site.done == 0 && !site.in_loop && !divisible {
             put(t.cursor, 0);
             return;
         }
