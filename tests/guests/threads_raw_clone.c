@@ -6,6 +6,8 @@ static volatile int alive[4];
 static long sums[4];
 static char stacks[4][8192] __attribute__((aligned(16)));
 __attribute__((noinline, used)) static void work(long id) {
+    long nap[2] = {0, 50000000}; // so that the other side always has to wait
+    SYS2(SYS_nanosleep, nap, 0);
     for (long i = 0; i < 100; i++) sums[id] += i ^ id;
     SYS1(SYS_exit, 0);
 }
