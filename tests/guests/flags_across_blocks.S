@@ -42,7 +42,7 @@ _start:
     cmp r12, r12
     pushfq
     mov rax, [rsp]
-    and rax, 0xcd5
+    and rax, 0xdd5                # the trap flag too: nobody may see a tracer's
     MIX rax
     xor qword ptr [rsp], 0x8d5
     popfq

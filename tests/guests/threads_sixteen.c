@@ -2,7 +2,7 @@
 // guest: build=dynamic scope=exe flags=-pthread
 #include <pthread.h>
 #include <stdio.h>
-static _Thread_local long counter;
+static _Thread_local volatile long counter;
 static long sums[16];
 static void *work(void *argument) {
     long id = (long)argument;

@@ -33,7 +33,10 @@ pub fn truth(guest: &Guest) -> Result<Arc<Truth>, String> {
 fn establish(guest: &Guest) -> Result<Truth, String> {
     let native = run::native(guest)?;
     if guest.scope == Scope::Output {
-        return Ok(Truth { native, accesses: Streams::new() });
+        return Ok(Truth {
+            native,
+            accesses: Streams::new(),
+        });
     }
     let (seen, mut accesses) = run::oracle(guest)?;
     same_outside("oracle", &native, &seen)?;
