@@ -24,8 +24,8 @@ static void start(long id) {
 int main(void) {
     for (long i = 0; i < 4; i++) {
         start(i);
-        int now;
-        while ((now = alive[i]) != 0) sys6(SYS_futex, (long)&alive[i], 0, now, 0, 0, 0);
+        // Only the kernel looks at the cell: how often the program would, depends on time.
+        sys6(SYS_futex, (long)&alive[i], 0, 1, 0, 0, 0);
     }
     for (int i = 0; i < 4; i++) print_number(sums[i]);
     return 0;
