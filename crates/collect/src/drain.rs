@@ -9,9 +9,7 @@ use crate::decode::{extent, tail, Tail, ThreadDecoder};
 use crate::session::{self, Session};
 use crate::{messages, Counter, Counts, DecodeError, Message, Table};
 use memtrail_model::Thread;
-use memtrail_ring::{
-    request, slot_kind, slot_state, Slot as Control, BUFFERS, BUFFER_WORDS, MAX_RECORD_WORDS,
-};
+use memtrail_ring::{request, slot_kind, slot_state, Slot as Control, BUFFERS, BUFFER_WORDS};
 use memtrail_tracee::{Wake, XsaveTable};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -117,7 +115,6 @@ pub(crate) struct Drain<'s, S> {
     session: &'s Session,
     sink: &'s mut S,
     table: Table,
-    xsave: &'s XsaveTable,
     counter: Counter<'s>,
     seen: Vec<Seen>,
     watched: BTreeSet<i32>,
@@ -143,7 +140,6 @@ impl<'s, S: Sink> Drain<'s, S> {
             session,
             sink,
             table,
-            xsave,
             counter: Counter::new(xsave),
             seen: Vec::new(),
             watched: BTreeSet::new(),
@@ -407,11 +403,11 @@ impl<'s, S: Sink> Drain<'s, S> {
         Ok(())
     }
 
-    /// Zeroes a buffer and gives it back. What was moved to the next buffer may still lie behind
-    /// the words that count.
+    /// Zeroes a buffer and gives it back. Behind the words that count there may be the beginning
+    /// of a record that the producer is just moving to its next buffer: that is the producer's to
+    /// zero, and must not be touched here.
     fn release(&self, slot: usize, control: &Control, index: usize, words: usize) {
-        let used = (words + MAX_RECORD_WORDS).min(BUFFER_WORDS);
-        zero(&self.session.buffer(slot, index)[..used]);
+        zero(&self.session.buffer(slot, index)[..words]);
         reset_head(control, index);
         control.consumed.fetch_add(1, Ordering::Release);
         control.space.fetch_add(1, Ordering::SeqCst);
@@ -526,7 +522,6 @@ impl<'s, S: Sink> Drain<'s, S> {
                 Ok(true)
             });
         }
-        let _ = self.xsave;
         self.report.counts = self.counter.counts;
         self.report.threads = self.threads.len() as u32;
         self.report.processes = self.processes.len() as u32;
