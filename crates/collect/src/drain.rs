@@ -333,11 +333,16 @@ impl<'s, S: Sink> Drain<'s, S> {
     }
 
     fn take_all_definitions(&mut self) -> Result<(), CollectError> {
-        for slot in 0..self.session.slots().min(self.seen.len()) {
+        let slots = self.session.slots();
+        self.seen
+            .resize(slots.max(self.seen.len()), Seen::default());
+        for slot in 0..slots {
             let control = self.session.control(slot);
             let state = control.state.load(Ordering::Acquire);
             let ours = state == slot_state::ACTIVE || state == slot_state::CLOSED;
             if ours && control.kind.load(Ordering::Relaxed) == slot_kind::DEFINITIONS {
+                // A slot met here first must count as seen, or it would be read again from its start.
+                self.notice(slot, control);
                 self.take_definitions(slot, control)?;
             }
         }

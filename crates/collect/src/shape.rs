@@ -204,6 +204,7 @@ fn expand_rare(
     let kind = access.kind;
     match &access.shape {
         Shape::Plain { addr, size } => emit(kind, v.at(addr, 0), *size),
+        Shape::Line { addr, size } => emit(kind, v.at(addr, 0) & !(u64::from(*size) - 1), *size),
         shape @ Shape::Repeat {
             source, dest, size, ..
         } => {
@@ -298,7 +299,7 @@ pub(crate) fn count(
     }
     let kind = access.kind;
     match &access.shape {
-        Shape::Plain { size, .. } => counts.add(kind, 1, (*size).into()),
+        Shape::Plain { size, .. } | Shape::Line { size, .. } => counts.add(kind, 1, (*size).into()),
         shape @ Shape::Repeat {
             source, dest, size, ..
         } => {

@@ -190,6 +190,7 @@ fn validate(id: u32, plan: &Plan) -> Result<(), DecodeError> {
 fn linear_forms(shape: &Shape) -> Vec<Lin> {
     match shape {
         Shape::Plain { addr, .. }
+        | Shape::Line { addr, .. }
         | Shape::Lanes { addr, .. }
         | Shape::Elements { addr, .. }
         | Shape::Broadcast { addr, .. }
@@ -225,7 +226,7 @@ fn plain_slots(shape: &Shape) -> Vec<usize> {
         }
     };
     match shape {
-        Shape::Plain { .. } | Shape::BitWord { .. } => {}
+        Shape::Plain { .. } | Shape::Line { .. } | Shape::BitWord { .. } => {}
         Shape::Elements { lanes, mask: m, .. }
         | Shape::Broadcast { lanes, mask: m, .. }
         | Shape::Packed { lanes, mask: m, .. } => mask(m, *lanes),
@@ -255,6 +256,7 @@ fn segments(shape: &Shape) -> Vec<usize> {
     let slot = |a: &memtrail_translate::plan::Addr| a.segment.map(usize::from);
     match shape {
         Shape::Plain { addr, .. }
+        | Shape::Line { addr, .. }
         | Shape::Lanes { addr, .. }
         | Shape::Elements { addr, .. }
         | Shape::Broadcast { addr, .. }

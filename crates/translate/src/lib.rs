@@ -12,3 +12,17 @@
 extern crate alloc;
 
 pub mod plan;
+
+mod accesses;
+mod analyze;
+mod symbolic;
+
+pub use analyze::{analyze, Block, Capture, Error, Exit, Options, STAND_INS};
+pub use symbolic::Atom;
+
+mod code;
+pub use code::Code;
+mod emit;
+pub mod layout;
+
+pub use emit::{emit, emit_entry, Emitted, Entry, LinkKind, Place, Recorded, Site, SitePc};

@@ -212,6 +212,8 @@ pub enum Shape {
     },
     /// `bt m, r` and its kin: the `size`-byte word holding bit `bit` (signed, `size·8`-bit) from `addr`.
     BitWord { addr: Addr, bit: Lin, size: u8 },
+    /// One access to the aligned `size`-byte line that holds `addr` (clzero).
+    Line { addr: Addr, size: u32 },
     /// xsave and its kin: the extent of the components in `XCR0 & mask`; compact or standard layout.
     /// `compact` is `Layout::Image` for xrstor: bit 63 of the word in that slot tells (XCOMP_BV).
     Xstate {

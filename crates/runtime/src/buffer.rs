@@ -1,0 +1,197 @@
+//! The producer's side of the rings.
+use crate::sys;
+use crate::thread::Thread;
+use core::sync::atomic::{AtomicU64, Ordering::*};
+use memtrail_ring::{self as ring, collector, record, slot_kind, slot_state, Session, Slot};
+
+pub fn session() -> &'static Session {
+    // SAFETY: the tracer maps the session here before the image runs, for the life of the process.
+    unsafe { &*(ring::SESSION_BASE as *const Session) }
+}
+
+pub fn slot(index: usize) -> &'static Slot {
+    // SAFETY: as above; every index below SLOTS lies in the mapping.
+    unsafe { &*((ring::SESSION_BASE as usize + ring::slot_offset(index)) as *const Slot) }
+}
+
+fn buffer_address(index: usize, n: u64) -> u64 {
+    let offset = ring::slot_offset(index) + ring::buffer_offset((n % ring::BUFFERS as u64) as usize);
+    ring::SESSION_BASE + offset as u64
+}
+
+/// Is anybody draining? Notices a collector that died without a word.
+pub fn collector_alive() -> bool {
+    let s = session();
+    if s.collector.load(Acquire) != collector::ALIVE {
+        return false;
+    }
+    // SAFETY: signal 0 only asks.
+    let r = unsafe { sys::call(sys::KILL, [s.collector_pid.load(Relaxed) as usize, 0, 0, 0, 0, 0]) };
+    if r == sys::ESRCH && s.collector.swap(collector::GONE, AcqRel) == collector::ALIVE {
+        sys::say(&[b"the collector is gone; the program goes on unrecorded"]);
+        return false;
+    }
+    true
+}
+
+pub fn ring_doorbell() {
+    let s = session();
+    s.doorbell.fetch_add(1, AcqRel);
+    if s.asleep.swap(0, AcqRel) != 0 {
+        sys::futex_wake(&s.doorbell);
+    }
+}
+
+/// Claim a slot. `None` if all are taken.
+pub fn claim(kind: u32, process: u32, thread: u32) -> Option<usize> {
+    let s = session();
+    for i in 0..ring::SLOTS {
+        let c = slot(i);
+        if c.state.compare_exchange(slot_state::FREE, slot_state::CLAIMING, AcqRel, Relaxed).is_err() {
+            continue;
+        }
+        c.kind.store(kind, Relaxed);
+        c.pid.store(sys::getpid(), Relaxed);
+        c.tid.store(sys::gettid(), Relaxed);
+        c.process.store(process, Relaxed);
+        c.thread.store(thread, Relaxed);
+        c.request.store(0, Relaxed);
+        c.buffers[0].words.store(0, Relaxed);
+        c.buffers[0].begin.store(sys::tsc(), Relaxed);
+        s.slot_high.fetch_max(i as u32 + 1, AcqRel);
+        for n in 0..ring::BUFFERS {
+            sys::protect(buffer_address(i, n as u64) + ring::BUFFER_BYTES as u64, ring::PAGE, 0);
+        }
+        c.state.store(slot_state::ACTIVE, Release);
+        ring_doorbell();
+        return Some(i);
+    }
+    None
+}
+
+/// Give the thread a data slot and the first record: its state.
+pub fn open(t: &mut Thread, process: u32) {
+    t.tid = sys::gettid();
+    t.unrecorded = true;
+    match claim(slot_kind::DATA, process, t.serial) {
+        Some(i) => {
+            t.slot = i;
+            t.produced = 0;
+            t.unrecorded = session().discard.load(Relaxed) != 0 || !collector_alive();
+            t.buffer = buffer_address(i, 0);
+        }
+        None => sys::die(&[b"too many threads at once: no ring slot is left"]),
+    }
+    t.cursor = t.buffer;
+}
+
+/// The thread writes no more: submit what there is and hand the slot over.
+pub fn close(t: &mut Thread) {
+    let c = slot(t.slot);
+    if session().discard.load(Relaxed) != 0 {
+        session().discarded_words.fetch_add(t.discarded + (t.cursor - t.buffer) / 8, Relaxed);
+        t.discarded = 0;
+        // Nobody will read the buffer, but the next owner must find it zero.
+        // SAFETY: the buffer is ours.
+        unsafe { core::ptr::write_bytes(t.buffer as *mut u8, 0, ring::BUFFER_BYTES) };
+    } else if !t.unrecorded {
+        submit(t, t.cursor);
+    }
+    t.buffer = 0;
+    t.unrecorded = true;
+    c.state.store(slot_state::CLOSED, Release);
+    ring_doorbell();
+}
+
+/// Tell the collector how far the current buffer is valid, at a system call.
+pub fn publish(t: &Thread) {
+    if !t.unrecorded {
+        let words = (t.cursor - t.buffer) / 8;
+        slot(t.slot).buffers[(t.produced % ring::BUFFERS as u64) as usize].words.store(words, Release);
+    }
+}
+
+fn submit(t: &mut Thread, cursor: u64) {
+    let c = slot(t.slot);
+    let head = &c.buffers[(t.produced % ring::BUFFERS as u64) as usize];
+    head.words.store((cursor - t.buffer) / 8, Relaxed);
+    head.end.store(sys::tsc(), Relaxed);
+    t.produced += 1;
+    c.produced.store(t.produced, Release);
+    if session().asleep.load(Relaxed) != 0 {
+        ring_doorbell();
+    }
+}
+
+/// Wait until the ring has a free buffer. False if the collector is gone.
+fn wait_for_space(t: &Thread) -> bool {
+    let c = slot(t.slot);
+    let mut rounds = 0u32;
+    loop {
+        if t.produced - c.consumed.load(Acquire) < ring::BUFFERS as u64 {
+            return true;
+        }
+        let seen = c.space.load(Acquire);
+        c.waiting.store(1, SeqCst);
+        if t.produced - c.consumed.load(SeqCst) < ring::BUFFERS as u64 {
+            return true;
+        }
+        ring_doorbell();
+        sys::futex_wait(&c.space, seen, 200);
+        rounds += 1;
+        if rounds % 5 == 0 && !collector_alive() || session().collector.load(Relaxed) != collector::ALIVE {
+            return false;
+        }
+    }
+}
+
+/// The buffer is full up to `cursor`; `partial` words of an unfinished record follow it. Returns the new cursor.
+/// May run in a signal handler.
+pub fn next_buffer(t: &mut Thread, cursor: u64, partial: usize) -> u64 {
+    let old = t.buffer;
+    if !t.unrecorded {
+        submit(t, cursor);
+        if wait_for_space(t) {
+            t.buffer = buffer_address(t.slot, t.produced);
+            let head = &slot(t.slot).buffers[(t.produced % ring::BUFFERS as u64) as usize];
+            head.words.store(0, Relaxed);
+            head.begin.store(sys::tsc(), Relaxed);
+        } else {
+            t.unrecorded = true;
+        }
+    } else {
+        t.discarded += (cursor - old) / 8;
+    }
+    for i in 0..partial as u64 {
+        let from = (cursor + 8 * i) as *mut u64;
+        // SAFETY: both lie inside buffers of this thread's slot; records are far shorter than a buffer.
+        unsafe {
+            let v = from.read();
+            if !t.unrecorded {
+                from.write(0);
+            }
+            ((t.buffer + 8 * i) as *mut u64).write(v);
+        }
+    }
+    t.buffer
+}
+
+/// Append a special record at `t.cursor`.
+pub fn push(t: &mut Thread, words: &[u64]) {
+    if t.buffer == 0 {
+        return;
+    }
+    if t.cursor + 8 * words.len() as u64 > t.buffer + ring::BUFFER_BYTES as u64 {
+        t.cursor = next_buffer(t, t.cursor, 0);
+    }
+    for (i, w) in words.iter().enumerate().rev() {
+        // SAFETY: the buffer has room. Back to front, so that the head appears last.
+        unsafe { (*((t.cursor + 8 * i as u64) as *const AtomicU64)).store(*w, Release) };
+    }
+    t.cursor += 8 * words.len() as u64;
+}
+
+pub fn push_state(t: &mut Thread) {
+    let words = [record::STATE, t.regs[crate::thread::RSP], t.fs_base, t.app_gs];
+    push(t, &words);
+}

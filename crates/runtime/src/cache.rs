@@ -1,0 +1,495 @@
+//! The code cache: arenas near the target's code, blocks, links.
+//!
+//! **Arenas.** Translated code keeps its instruction-pointer-relative operands, so it must lie within 2 GB of the
+//! original. An arena is a stretch of memory near some code, with a part for hot code and a part for stubs and constants.
+//! When one is full another is made: the cache grows without limit.
+//!
+//! **Death.** A block whose code changed is not freed: its head is patched (8 bytes, one atomic store)
+//! with a jump to its stale stub, and the map forgets it. Threads inside run on to its end; nobody enters it again. Links into it need no bookkeeping.
+use crate::heap;
+use crate::lock::Lock;
+use crate::maps;
+use crate::process;
+use crate::sys;
+use crate::thread::{set_table, unset_table};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use memtrail_ring::Probes;
+use memtrail_translate::{analyze, emit, emit_entry, Block, Emitted, Entry, Error, LinkKind, Options, Place};
+
+const ARENA_BYTES: u64 = 32 << 20;
+/// Where the part for stubs and constants begins.
+const COLD_OFFSET: u64 = ARENA_BYTES / 8 * 5;
+/// Room kept free in both parts: no block is larger.
+const MARGIN: u64 = 64 << 10;
+/// Farthest an arena's end may be from the code it serves.
+const REACH: u64 = 0x7800_0000;
+
+pub struct BlockInfo {
+    pub pc: u64,
+    pub code: u64,
+    pub code_len: u32,
+    pub id: u32,
+    pub first_link: u32,
+    pub entry: Entry,
+    pub hot: u64,
+    pub cold: u64,
+    pub hot_len: u32,
+    pub cold_len: u32,
+    pub head: u64,
+    /// Entry addresses for the two tables; 0 if none yet.
+    pub indirect: u64,
+    pub ret: u64,
+    pub alive: bool,
+    /// Translated to run once, one instruction long.
+    one_shot: bool,
+}
+
+struct Arena {
+    start: u64,
+    end: u64,
+    hot: u64,
+    cold: u64,
+    /// `(start address, block number, what)`, ascending.
+    hot_index: Vec<(u64, u32, Piece)>,
+    cold_index: Vec<(u64, u32, Piece)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Piece {
+    Body,
+    Entry(Entry),
+    Stale,
+}
+
+#[derive(Clone, Copy)]
+struct Link {
+    kind: LinkKind,
+}
+
+pub struct Cache {
+    arenas: Vec<Arena>,
+    pub blocks: Vec<BlockInfo>,
+    links: Vec<Link>,
+    /// Open addressing, pc -> block number + 1; pc 0 never holds a block.
+    table: Vec<(u64, u32)>,
+    filled: usize,
+    /// Blocks with code on a page, by page number.
+    by_page: BTreeMap<u64, Vec<u32>>,
+    /// Executable ranges known from the last look at the maps.
+    pub exec: Vec<maps::Range>,
+    /// Pages we made read-only because code was translated from them while they were writable.
+    pub guarded: Vec<u64>,
+    pub options: Options,
+}
+
+pub static CACHE: Lock<Cache> = Lock::new(Cache {
+    arenas: Vec::new(),
+    blocks: Vec::new(),
+    links: Vec::new(),
+    table: Vec::new(),
+    filled: 0,
+    by_page: BTreeMap::new(),
+    exec: Vec::new(),
+    guarded: Vec::new(),
+    options: Options { probes: Probes::Loop, max_block: 64 },
+});
+
+/// Why no block could be had: what the target would have met natively.
+#[derive(Clone, Copy, Debug)]
+pub enum NoCode {
+    Unmapped,
+    NotExecutable,
+    Unknown,
+}
+
+fn hash(pc: u64, mask: usize) -> usize {
+    (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask
+}
+
+impl Cache {
+    fn find(&self, pc: u64) -> Option<u32> {
+        if self.table.is_empty() {
+            return None;
+        }
+        let mask = self.table.len() - 1;
+        let mut i = hash(pc, mask);
+        loop {
+            let (k, b) = self.table[i];
+            if k == pc && b != 0 {
+                return Some(b - 1);
+            }
+            if k == 0 {
+                return None;
+            }
+            i = (i + 1) & mask;
+        }
+    }
+
+    fn insert(&mut self, pc: u64, block: u32) {
+        if (self.filled + 1) * 2 > self.table.len() {
+            let size = (self.table.len() * 2).max(1 << 13);
+            let old = core::mem::replace(&mut self.table, alloc::vec![(0, 0); size]);
+            self.filled = 0;
+            for (k, b) in old {
+                if b != 0 {
+                    self.put(k, b);
+                }
+            }
+        }
+        self.put(pc, block + 1);
+    }
+
+    fn put(&mut self, pc: u64, value: u32) {
+        let mask = self.table.len() - 1;
+        let mut i = hash(pc, mask);
+        while self.table[i].0 != 0 && self.table[i].0 != pc {
+            i = (i + 1) & mask;
+        }
+        self.filled += (self.table[i].0 == 0) as usize;
+        self.table[i] = (pc, value);
+    }
+
+    fn remove(&mut self, pc: u64) {
+        let mask = self.table.len() - 1;
+        let mut i = hash(pc, mask);
+        while self.table[i].0 != 0 {
+            if self.table[i].0 == pc {
+                // The key stays as a mark for probing; block 0 means none.
+                self.table[i].1 = 0;
+                return;
+            }
+            i = (i + 1) & mask;
+        }
+    }
+
+    /// The range of executable memory that holds `pc`, looked up afresh if it is not known.
+    fn executable(&mut self, pc: u64) -> Result<maps::Range, NoCode> {
+        if let Some(r) = self.exec.iter().find(|r| (r.start..r.end).contains(&pc)) {
+            return Ok(*r);
+        }
+        let mut found = Err(NoCode::Unmapped);
+        let exec = &mut self.exec;
+        exec.clear();
+        maps::each(&mut |r, path| {
+            if r.exec {
+                exec.push(r);
+                process::note_module(&r, path);
+            }
+            if (r.start..r.end).contains(&pc) {
+                found = if r.exec && r.read { Ok(r) } else { Err(NoCode::NotExecutable) };
+            }
+        });
+        found
+    }
+
+    /// Mappings changed: forget what we knew of executable memory.
+    pub fn forget_ranges(&mut self) {
+        self.exec.clear();
+    }
+
+    /// The head of the block at `pc`, translated if need be.
+    pub fn block(&mut self, pc: u64, entry: Entry, one_shot: bool) -> Result<u32, NoCode> {
+        if !one_shot {
+            if let Some(b) = self.find(pc) {
+                return Ok(b);
+            }
+        }
+        let range = self.executable(pc)?;
+        let mut bytes = [0u8; 1024];
+        let mut have = 0usize;
+        // Contiguous executable ranges count as one, so that a block may cross from one to the next.
+        let mut end = range.end;
+        while have < bytes.len() {
+            let n = (bytes.len() - have).min((end - pc) as usize - have);
+            if n == 0 || !heap::copy_in_target(bytes[have..].as_mut_ptr() as u64, pc + have as u64, n) {
+                break;
+            }
+            have += n;
+            if have < 16 {
+                match self.executable(end) {
+                    Ok(r) => end = r.end,
+                    Err(_) => break,
+                }
+            } else {
+                break;
+            }
+        }
+        if have == 0 {
+            return Err(NoCode::Unmapped);
+        }
+        let mut options = self.options;
+        if one_shot {
+            options.max_block = 1;
+        } else if range.write {
+            self.guard(pc, &mut bytes[..have]);
+        }
+        let block = match analyze(&bytes[..have], pc, &options) {
+            Ok(b) => b,
+            Err(Error::Truncated { .. }) => return Err(NoCode::Unmapped),
+            Err(Error::Unknown { .. }) => return Err(NoCode::Unknown),
+        };
+        Ok(self.install(&block, &bytes, entry, one_shot))
+    }
+
+    /// Code on a writable page: make the page read-only, so that we learn of changes. The bytes are read again afterwards.
+    fn guard(&mut self, pc: u64, bytes: &mut [u8]) {
+        let mut page = pc & !4095;
+        while page < pc + bytes.len() as u64 {
+            if !self.guarded.contains(&page) && self.exec.iter().any(|r| r.write && (r.start..r.end).contains(&page)) {
+                if !sys::protect(page, 4096, sys::PROT_READ | sys::PROT_EXEC) {
+                    break;
+                }
+                self.guarded.push(page);
+            }
+            page += 4096;
+        }
+        heap::copy_in_target(bytes.as_mut_ptr() as u64, pc, bytes.len());
+    }
+
+    fn arena(&mut self, pc: u64) -> usize {
+        for (i, a) in self.arenas.iter().enumerate().rev() {
+            let far = a.start.abs_diff(pc).max(a.end.abs_diff(pc));
+            if far <= REACH && a.start + COLD_OFFSET - a.hot > MARGIN && a.end - a.cold > MARGIN {
+                return i;
+            }
+        }
+        // Well away from where the target's heap and mappings grow, if there is room.
+        let want = if pc > 0x8000_0000 { pc - 0x5000_0000 } else { pc + 0x5000_0000 } & !0x1f_ffff;
+        let rwx = sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC;
+        let start = maps::hole(pc, want, ARENA_BYTES, REACH)
+            .and_then(|at| sys::map(at, ARENA_BYTES as usize, rwx))
+            .unwrap_or_else(|| heap::region(ARENA_BYTES as usize, rwx));
+        let end = start + ARENA_BYTES;
+        let cold = start + COLD_OFFSET;
+        self.arenas.push(Arena { start, end, hot: start, cold, hot_index: Vec::new(), cold_index: Vec::new() });
+        self.arenas.len() - 1
+    }
+
+    fn install(&mut self, block: &Block, code: &[u8], entry: Entry, one_shot: bool) -> u32 {
+        let code = &code[..block.plan.bytes as usize];
+        let ids = block.plan.ids();
+        let id = process::define_block(ids, block.pc, code);
+        let number = self.blocks.len() as u32;
+        let a = self.arena(block.pc);
+        let arena = &self.arenas[a];
+        let place = Place {
+            hot: arena.hot,
+            cold: arena.cold,
+            id,
+            link: self.links.len() as u32,
+            entry,
+            probes: self.options.probes,
+            map: false,
+        };
+        let out = emit(block, code, place);
+        self.write(a, &out, &place, number, Piece::Body);
+        for &kind in &out.links {
+            self.links.push(Link { kind });
+        }
+        let copy = alloc::boxed::Box::<[u8]>::from(code);
+        let head = place.hot + out.head as u64;
+        self.blocks.push(BlockInfo {
+            pc: block.pc,
+            code: alloc::boxed::Box::leak(copy).as_ptr() as u64,
+            code_len: block.plan.bytes,
+            id,
+            first_link: place.link,
+            entry,
+            hot: place.hot,
+            cold: place.cold,
+            hot_len: out.hot.len() as u32,
+            cold_len: out.cold.len() as u32,
+            head,
+            indirect: if entry == Entry::Indirect { place.hot } else { 0 },
+            ret: if entry == Entry::Return { place.hot } else { 0 },
+            alive: !one_shot,
+            one_shot,
+        });
+        if !one_shot {
+            self.insert(block.pc, number);
+            for page in block.pc >> 12..=(block.end() - 1) >> 12 {
+                self.by_page.entry(page).or_default().push(number);
+            }
+        }
+        number
+    }
+
+    fn write(&mut self, a: usize, out: &Emitted, place: &Place, number: u32, piece: Piece) {
+        let arena = &mut self.arenas[a];
+        // SAFETY: both pieces lie in the free part of an arena we own; nobody runs there yet.
+        unsafe {
+            core::ptr::copy_nonoverlapping(out.hot.as_ptr(), place.hot as *mut u8, out.hot.len());
+            core::ptr::copy_nonoverlapping(out.cold.as_ptr(), place.cold as *mut u8, out.cold.len());
+        }
+        arena.hot_index.push((place.hot, number, piece));
+        arena.cold_index.push((place.cold, number, piece));
+        arena.hot = place.hot + out.hot.len() as u64;
+        arena.cold = place.cold + out.cold.len() as u64;
+    }
+
+    /// The address to jump to for an indirect entry to block `b`, made if need be, and entered in the table.
+    pub fn table_entry(&mut self, b: u32, entry: Entry) {
+        let (have, pc, head) = {
+            let info = &self.blocks[b as usize];
+            (if entry == Entry::Return { info.ret } else { info.indirect }, info.pc, info.head)
+        };
+        let code = if have != 0 {
+            have
+        } else {
+            let a = self.arena(pc);
+            let hot = self.arenas[a].hot;
+            let cold = self.arenas[a].cold;
+            let out = emit_entry(entry, pc, hot, cold, head);
+            let place = Place { hot, cold, id: 0, link: 0, entry, probes: Probes::None, map: false };
+            self.write(a, &out, &place, b, Piece::Entry(entry));
+            let info = &mut self.blocks[b as usize];
+            if entry == Entry::Return {
+                info.ret = hot;
+            } else {
+                info.indirect = hot;
+            }
+            hot
+        };
+        set_table(entry == Entry::Return, pc, code);
+    }
+
+    pub fn link_kind(&self, n: u32) -> LinkKind {
+        self.links[n as usize].kind
+    }
+
+    /// Point link `n` at block `b`, if it can be reached.
+    pub fn connect(&mut self, n: u32, b: u32) {
+        let LinkKind::Direct { patch, .. } = self.links[n as usize].kind else { return };
+        let info = &self.blocks[b as usize];
+        let distance = info.head.wrapping_sub(patch + 4) as i64;
+        if info.alive && i32::try_from(distance).is_ok() {
+            // SAFETY: the field is ours, four bytes within one cache line: the store is atomic for other threads' fetches.
+            unsafe { (*(patch as *const AtomicU32)).store(distance as u32, Release) };
+        }
+    }
+
+    /// What lies at code cache address `pc`: block number and piece.
+    pub fn at(&self, pc: u64) -> Option<(u32, Piece)> {
+        let a = self.arenas.iter().find(|a| (a.start..a.end).contains(&pc))?;
+        let index = if pc < a.start + COLD_OFFSET { &a.hot_index } else { &a.cold_index };
+        let i = index.partition_point(|e| e.0 <= pc);
+        i.checked_sub(1).map(|i| (index[i].1, index[i].2))
+    }
+
+    pub fn contains(&self, pc: u64) -> bool {
+        self.arenas.iter().any(|a| (a.start..a.end).contains(&pc))
+    }
+
+    /// Analyse and emit block `b` again, with the map of sites.
+    pub fn again(&self, b: u32) -> Option<(Block, Emitted)> {
+        let info = &self.blocks[b as usize];
+        // SAFETY: the copy of the code was leaked at installation and never changes.
+        let code = unsafe { core::slice::from_raw_parts(info.code as *const u8, info.code_len as usize) };
+        let mut options = self.options;
+        if info.one_shot {
+            options.max_block = 1;
+        }
+        let block = analyze(code, info.pc, &options).ok()?;
+        let place = Place {
+            hot: info.hot,
+            cold: info.cold,
+            id: info.id,
+            link: info.first_link,
+            entry: info.entry,
+            probes: self.options.probes,
+            map: true,
+        };
+        let out = emit(&block, code, place);
+        Some((block, out))
+    }
+
+    /// Blocks with code in `start..end` die.
+    pub fn kill(&mut self, start: u64, end: u64) {
+        let mut dying: Vec<u32> = Vec::new();
+        for (_, list) in self.by_page.range(start >> 12..(end + 4095) >> 12) {
+            dying.extend_from_slice(list);
+        }
+        for b in dying {
+            let info = &self.blocks[b as usize];
+            if info.alive && info.pc < end && info.pc + info.code_len as u64 > start {
+                self.kill_block(b as usize);
+            }
+        }
+        // Pages wholly inside hold no living block any more.
+        let (first, last) = ((start + 4095) >> 12, end >> 12);
+        if first < last {
+            let gone: Vec<u64> = self.by_page.range(first..last).map(|e| *e.0).collect();
+            for page in gone {
+                self.by_page.remove(&page);
+            }
+        }
+    }
+
+    fn kill_block(&mut self, i: usize) {
+        let (pc, head, indirect, ret) = {
+            let info = &mut self.blocks[i];
+            info.alive = false;
+            (info.pc, info.head, info.indirect, info.ret)
+        };
+        self.remove(pc);
+        if indirect != 0 {
+            unset_table(false, pc, indirect);
+        }
+        if ret != 0 {
+            unset_table(true, pc, ret);
+        }
+        // A stub that leaves with "go on at pc", never linked.
+        let a = self.arena(head);
+        let link = self.links.len() as u32;
+        self.links.push(Link { kind: LinkKind::Direct { target: pc, patch: 0 } });
+        let mut code = memtrail_translate::Code::at(0);
+        code.store_gs_imm(memtrail_translate::layout::LINK, link);
+        code.jump_gs(memtrail_translate::layout::LEAVE);
+        let arena = &mut self.arenas[a];
+        let at = arena.cold;
+        // SAFETY: free space of an arena we own.
+        unsafe { core::ptr::copy_nonoverlapping(code.bytes.as_ptr(), at as *mut u8, code.bytes.len()) };
+        arena.cold = at + code.bytes.len() as u64;
+        arena.cold_index.push((at, i as u32, Piece::Stale));
+        let distance = at.wrapping_sub(head + 5) as u32;
+        // SAFETY: eight bytes of our own code within one cache line (heads are aligned so); one store.
+        unsafe {
+            let word = head as *const AtomicU64;
+            let old = (*word).load(Relaxed);
+            let new = old & !0xff_ffff_ffff | 0xe9 | (distance as u64) << 8;
+            if (head & 7) == 0 {
+                (*word).store(new, Release);
+            } else {
+                core::arch::asm!("mov [{}], {}", in(reg) head, in(reg) new, options(nostack, preserves_flags));
+            }
+        }
+    }
+
+    /// A page we guard was written to: its blocks die and it becomes writable. False if the page is not ours.
+    pub fn unguard(&mut self, addr: u64) -> bool {
+        let page = addr & !4095;
+        let Some(i) = self.guarded.iter().position(|&p| p == page) else { return false };
+        self.guarded.swap_remove(i);
+        self.kill(page, page + 4096);
+        sys::protect(page, 4096, sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC);
+        true
+    }
+
+    pub fn unguard_all(&mut self) -> bool {
+        let pages = core::mem::take(&mut self.guarded);
+        for &page in &pages {
+            self.kill(page, page + 4096);
+            sys::protect(page, 4096, sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC);
+        }
+        !pages.is_empty()
+    }
+
+    /// The target changed mappings in `start..end`.
+    pub fn invalidate(&mut self, start: u64, end: u64) {
+        self.exec.retain(|r| r.end <= start || r.start >= end);
+        self.guarded.retain(|&p| p + 4096 <= start || p >= end);
+        self.kill(start, end);
+    }
+}

@@ -1,0 +1,171 @@
+//! Memory of the runtime: own regions, away from where the target's mappings grow, and a
+//! small allocator over them.
+//!
+//! Not to be used in a signal handler that interrupted the runtime itself: the lock might be held.
+use crate::lock::Lock;
+use crate::sys;
+use core::alloc::{GlobalAlloc, Layout};
+use core::arch::global_asm;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Our mappings are placed upwards from here, so that the target's own layout stays what it would be.
+static NEXT: AtomicU64 = AtomicU64::new(0x3200_0000_0000);
+
+/// Fresh zeroed pages at an address of our choice.
+pub fn region(bytes: usize, prot: usize) -> u64 {
+    let bytes = (bytes + 4095) & !4095;
+    for _ in 0..64 {
+        let addr = NEXT.fetch_add(bytes as u64 + 0x1_0000, Relaxed);
+        if let Some(a) = sys::map(addr, bytes, prot) {
+            return a;
+        }
+    }
+    sys::die(&[b"out of memory: the kernel refused a mapping"])
+}
+
+const CHUNK: usize = 1 << 20;
+const CLASSES: usize = 16; // 16 bytes to 512 KB
+
+struct Heap {
+    free: [u64; CLASSES],
+    at: u64,
+    end: u64,
+}
+
+struct Global(Lock<Heap>);
+
+#[global_allocator]
+static GLOBAL: Global = Global(Lock::new(Heap { free: [0; CLASSES], at: 0, end: 0 }));
+
+fn class(layout: Layout) -> usize {
+    let size = layout.size().max(layout.align()).max(16);
+    (size.next_power_of_two().trailing_zeros() - 4) as usize
+}
+
+// SAFETY: blocks are disjoint, as large as their class, and aligned to it (chunks are page-aligned and a class's
+// blocks are multiples of its power of two within the part of a chunk aligned for it).
+unsafe impl GlobalAlloc for Global {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let c = class(layout);
+        if c >= CLASSES {
+            return region(layout.size(), sys::PROT_READ | sys::PROT_WRITE) as *mut u8;
+        }
+        let mut h = self.0.lock();
+        if h.free[c] != 0 {
+            let p = h.free[c] as *mut u64;
+            // SAFETY: a free block's first word links to the next.
+            h.free[c] = unsafe { *p };
+            return p as *mut u8;
+        }
+        let size = 16u64 << c;
+        let align = size.min(4096);
+        let mut at = (h.at + align - 1) & !(align - 1);
+        if h.at == 0 || at + size > h.end {
+            at = region(CHUNK, sys::PROT_READ | sys::PROT_WRITE);
+            h.end = at + CHUNK as u64;
+        }
+        h.at = at + size;
+        at as *mut u8
+    }
+    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
+        let c = class(layout);
+        if c >= CLASSES {
+            sys::unmap(p as u64, (layout.size() + 4095) & !4095);
+            return;
+        }
+        let mut h = self.0.lock();
+        // SAFETY: the block is ours again and at least 16 bytes long.
+        unsafe { *(p as *mut u64) = h.free[c] };
+        h.free[c] = p as u64;
+    }
+}
+
+// What the compiler expects to find. In assembly, so that no loop in them is turned into a call of themselves.
+// `guarded_copy` returns 0, or 1 if a fault stopped it: the fault handler recognises its instructions.
+global_asm!(
+    ".globl memcpy, memmove, memset, memcmp, bcmp, guarded_copy, guarded_copy_end, guarded_copy_fault",
+    "memcpy:",
+    "mov rax, rdi",
+    "mov rcx, rdx",
+    "rep movsb",
+    "ret",
+    "memmove:",
+    "mov rax, rdi",
+    "mov rcx, rdx",
+    "mov r8, rdi",
+    "sub r8, rsi",
+    "cmp r8, rdx",
+    "jb 2f",
+    "rep movsb",
+    "ret",
+    "2: lea rdi, [rdi+rdx-1]",
+    "lea rsi, [rsi+rdx-1]",
+    "std",
+    "rep movsb",
+    "cld",
+    "ret",
+    "memset:",
+    "mov r8, rdi",
+    "mov eax, esi",
+    "mov rcx, rdx",
+    "rep stosb",
+    "mov rax, r8",
+    "ret",
+    "bcmp:",
+    "memcmp:",
+    "xor eax, eax",
+    "xor ecx, ecx",
+    "2: cmp rcx, rdx",
+    "je 3f",
+    "movzx eax, byte ptr [rdi+rcx]",
+    "movzx r8d, byte ptr [rsi+rcx]",
+    "inc rcx",
+    "sub eax, r8d",
+    "je 2b",
+    "3: ret",
+    "guarded_copy:",
+    "mov rcx, rdx",
+    "rep movsb",
+    "guarded_copy_end:",
+    "xor eax, eax",
+    "ret",
+    "guarded_copy_fault:",
+    "mov eax, 1",
+    "ret",
+);
+
+extern "C" {
+    fn guarded_copy(to: *mut u8, from: *const u8, n: usize) -> u32;
+    static guarded_copy_end: u8;
+    static guarded_copy_fault: u8;
+}
+
+/// Copy between our memory and the target's, which may not be there. False if it is not.
+pub fn copy_in_target(to: u64, from: u64, n: usize) -> bool {
+    // SAFETY: a fault inside is turned into a failure by the signal handler.
+    unsafe { guarded_copy(to as *mut u8, from as *const u8, n) == 0 }
+}
+
+/// Read a value from the target's memory.
+pub fn read_target<T: Copy>(addr: u64) -> Option<T> {
+    let mut v = core::mem::MaybeUninit::<T>::uninit();
+    if copy_in_target(v.as_mut_ptr() as u64, addr, core::mem::size_of::<T>()) {
+        // SAFETY: every byte was copied; callers use plain-data types.
+        Some(unsafe { v.assume_init() })
+    } else {
+        None
+    }
+}
+
+pub fn write_target<T: Copy>(addr: u64, v: &T) -> bool {
+    copy_in_target(addr, v as *const T as u64, core::mem::size_of::<T>())
+}
+
+/// If `pc` lies in the guarded copy, where to go on after a fault there.
+pub fn fault_landing(pc: u64) -> Option<u64> {
+    // SAFETY: only addresses are taken.
+    let (start, end, landing) = unsafe {
+        (guarded_copy as *const () as u64, &guarded_copy_end as *const u8 as u64, &guarded_copy_fault as *const u8 as u64)
+    };
+    (start..end).contains(&pc).then_some(landing)
+}

@@ -1,0 +1,87 @@
+//! The image that memtrail injects into a target.
+//!
+//! **Problem.** Run the target's code, all of it, through the translator, at nearly native speed, without the target
+//! noticing: not its registers, its stack, its signals, its file descriptors or its memory layout.
+//!
+//! **Idea.** A dispatcher translates blocks on demand into a code cache near the original code; blocks are linked to each other, so
+//! that the dispatcher is seldom seen. Whatever could escape (system calls, signals, new threads and processes, changed code) comes
+//! back here.
+//!
+//! **Invariants.**
+//! 1. No code of the target ever runs untranslated, until the process is let go.
+//! 2. The runtime uses legacy SSE at most, and saves xmm0–15 on the way in: upper vector halves, x87 and opmask registers stay live in
+//!    the hardware and are never disturbed.
+//! 3. `gs` points to this thread's [`thread::Thread`]; the target's own gs base is virtual.
+//! 4. A lock is never wanted by a signal handler that interrupted the runtime: such a handler only takes a note.
+//! 5. No file descriptor stays open, and no memory of the target's is written but what the kernel itself would write (signal frames).
+//!
+//! Module map: `entry` (assembly), `thread`, `process`, `buffer` (rings), `cache` (translated code), `dispatch`, `syscalls`, `signals` and
+//! `frame` (virtual signals), `maps`, `heap`, `lock`, `sys`.
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+mod buffer;
+mod cache;
+mod dispatch;
+mod entry;
+mod frame;
+mod heap;
+mod lock;
+mod maps;
+mod process;
+mod signals;
+mod sys;
+mod syscalls;
+mod thread;
+
+use core::sync::atomic::Ordering::*;
+use memtrail_ring::{self as ring, Boot, Probes};
+
+/// First steps in a new address space; returns into `rt_resume`.
+#[no_mangle]
+extern "C" fn rt_boot(boot: &Boot) {
+    let s = buffer::session();
+    if boot.version != ring::VERSION || s.magic.load(Relaxed) != ring::MAGIC || s.version.load(Relaxed) != ring::VERSION {
+        sys::die(&[b"the runtime and the collector differ in version; rebuild memtrail"]);
+    }
+    let probes = Probes::from_u32(s.probes.load(Relaxed)).unwrap_or(Probes::Naive);
+    {
+        let mut c = cache::CACHE.lock();
+        c.options.probes = probes;
+        c.options.max_block = s.max_block.load(Relaxed);
+    }
+    thread::new_tables();
+    let t = thread::Thread::new(boot.thread);
+    t.regs.copy_from_slice(&boot.registers[..16]);
+    t.pc = boot.registers[16];
+    t.flags = boot.registers[17];
+    t.fs_base = boot.fs_base;
+    t.app_gs = boot.gs_base;
+    thread::set_gs(t.this);
+    signals::begin(t, boot.gs_base != 0);
+    let how = if boot.process == 0 && boot.thread == 0 && boot.reserved == 0 { 0 } else { 2 };
+    process::begin(boot.process, u32::MAX, how);
+    buffer::open(t, boot.process);
+    process::announce_thread(t.serial, t.tid);
+    sys::unmap(ring::BOOT_BASE, ring::PAGE);
+    buffer::push_state(t);
+    dispatch::go_on(t);
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo) -> ! {
+    let (file, line) = info.location().map_or(("?", 0), |l| (l.file(), l.line()));
+    sys::die(&[b"internal error in the target at ", file.as_bytes(), b" line ", &sys::hex(line as u64)])
+}
+
+/// Referenced by the precompiled core library; never called, because panics abort.
+#[no_mangle]
+extern "C" fn rust_eh_personality() {}
+
+/// As above.
+#[no_mangle]
+extern "C" fn _Unwind_Resume() {
+    sys::exit_group(125)
+}

@@ -1,0 +1,154 @@
+//! The process as a whole: its definitions slot and what is announced there.
+use crate::buffer::{self, session, slot};
+use crate::lock::Lock;
+use crate::maps::Range;
+use crate::sys;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering::*};
+use memtrail_ring::{self as ring, message, record, slot_kind};
+
+pub struct Process {
+    pub serial: u32,
+    slot: usize,
+    produced: u64,
+    /// Words used in the current buffer.
+    used: usize,
+    /// Nothing is announced: the process is not followed, or the collector is gone.
+    pub quiet: bool,
+    modules: Vec<(u64, u64)>,
+}
+
+pub static PROCESS: Lock<Process> =
+    Lock::new(Process { serial: 0, slot: 0, produced: 0, used: 0, quiet: true, modules: Vec::new() });
+
+impl Process {
+    fn buffer(&self) -> u64 {
+        let at = ring::slot_offset(self.slot) + ring::buffer_offset((self.produced % ring::BUFFERS as u64) as usize);
+        ring::SESSION_BASE + at as u64
+    }
+
+    /// Append a message: head, then `words`, then `bytes` padded.
+    pub fn send(&mut self, kind: u32, words: &[u64], bytes: &[u8]) {
+        if self.quiet {
+            return;
+        }
+        let n = 1 + words.len() + bytes.len().div_ceil(8);
+        if self.used + n > ring::BUFFER_WORDS && !self.turn() {
+            return;
+        }
+        let at = self.buffer() + 8 * self.used as u64;
+        // SAFETY: the buffer has room for n words, and is ours; it was zero, so the padding is too.
+        unsafe {
+            (at as *mut u64).write(message::head(kind, n));
+            for (i, w) in words.iter().enumerate() {
+                ((at + 8 + 8 * i as u64) as *mut u64).write(*w);
+            }
+            let to = (at + 8 + 8 * words.len() as u64) as *mut u8;
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
+        self.used += n;
+        let head = &slot(self.slot).buffers[(self.produced % ring::BUFFERS as u64) as usize];
+        head.words.store(self.used as u64, Release);
+    }
+
+    /// Go on to the next buffer. False if the collector is gone.
+    fn turn(&mut self) -> bool {
+        let c = slot(self.slot);
+        c.buffers[(self.produced % ring::BUFFERS as u64) as usize].end.store(sys::tsc(), Relaxed);
+        self.produced += 1;
+        c.produced.store(self.produced, Release);
+        buffer::ring_doorbell();
+        let mut rounds = 0;
+        while self.produced - c.consumed.load(Acquire) >= ring::BUFFERS as u64 {
+            let seen = c.space.load(Acquire);
+            c.waiting.store(1, SeqCst);
+            if self.produced - c.consumed.load(SeqCst) < ring::BUFFERS as u64 {
+                break;
+            }
+            buffer::ring_doorbell();
+            sys::futex_wait(&c.space, seen, 200);
+            rounds += 1;
+            if rounds % 5 == 0 && !buffer::collector_alive() {
+                self.quiet = true;
+                return false;
+            }
+        }
+        let head = &c.buffers[(self.produced % ring::BUFFERS as u64) as usize];
+        head.words.store(0, Relaxed);
+        head.begin.store(sys::tsc(), Relaxed);
+        self.used = 0;
+        true
+    }
+
+    pub fn any_slot(&self) -> &'static ring::Slot {
+        slot(self.slot)
+    }
+
+    pub fn request_slot(&self) -> Option<&'static ring::Slot> {
+        (!self.quiet).then(|| slot(self.slot))
+    }
+}
+
+/// Claim the definitions slot and announce the process. `how`: 0 launched, 1 forked, 2 after exec.
+pub fn begin(serial: u32, parent: u32, how: u32) {
+    let mut p = PROCESS.lock();
+    p.serial = serial;
+    p.modules.clear();
+    p.produced = 0;
+    p.used = 0;
+    match buffer::claim(slot_kind::DEFINITIONS, serial, 0) {
+        Some(i) => {
+            p.slot = i;
+            p.quiet = session().discard.load(Relaxed) != 0 || !buffer::collector_alive();
+        }
+        None => sys::die(&[b"too many processes at once: no ring slot is left"]),
+    }
+    p.send(message::PROCESS, &[serial as u64 | (parent as u64) << 32, sys::getpid() as u64 | (how as u64) << 32], &[]);
+}
+
+pub fn announce_thread(serial: u32, tid: u32) {
+    PROCESS.lock().send(message::THREAD, &[serial as u64 | (tid as u64) << 32, sys::tsc()], &[]);
+}
+
+pub fn announce_end(serial: u32, status: u32) {
+    PROCESS.lock().send(message::THREAD_END, &[serial as u64 | (status as u64) << 32, sys::tsc()], &[]);
+}
+
+pub fn announce_exit(status: u32) {
+    PROCESS.lock().send(message::EXIT, &[status as u64], &[]);
+}
+
+/// An executable mapping was seen.
+pub fn note_module(r: &Range, path: &[u8]) {
+    let mut p = PROCESS.lock();
+    if p.modules.contains(&(r.start, r.end)) {
+        return;
+    }
+    p.modules.push((r.start, r.end));
+    let path = &path[..path.len().min(4096)];
+    let prot = 1 | (r.write as u64) << 1 | 4;
+    p.send(message::MAP, &[r.start, r.end - r.start, r.offset, prot | (path.len() as u64) << 32], path);
+}
+
+/// Executable mappings went away.
+pub fn note_unmap(start: u64, end: u64) {
+    let mut p = PROCESS.lock();
+    let before = p.modules.len();
+    p.modules.retain(|m| m.1 <= start || m.0 >= end);
+    if p.modules.len() != before {
+        p.send(message::UNMAP, &[start, end - start], &[]);
+    }
+}
+
+/// Take `ids` block ids and announce the block.
+pub fn define_block(ids: u32, pc: u64, code: &[u8]) -> u32 {
+    let id = session().next_block.fetch_add(ids, AcqRel);
+    if id as u64 + ids as u64 > record::LAST_BLOCK {
+        sys::die(&[b"block ids are used up"]);
+    }
+    PROCESS.lock().send(message::BLOCK, &[id as u64 | (code.len() as u64) << 32, pc], code);
+    id
+}
+
+/// Threads that may write records; when it drops to zero the process is over.
+pub static THREADS: AtomicU64 = AtomicU64::new(1);

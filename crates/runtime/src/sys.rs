@@ -1,0 +1,158 @@
+//! System calls, raw. The runtime must never call into the target's C library.
+use core::arch::asm;
+
+pub const MMAP: usize = 9;
+pub const MPROTECT: usize = 10;
+pub const MUNMAP: usize = 11;
+pub const RT_SIGACTION: usize = 13;
+pub const RT_SIGPROCMASK: usize = 14;
+pub const RT_SIGRETURN: usize = 15;
+pub const MREMAP: usize = 25;
+pub const GETPID: usize = 39;
+pub const CLONE: usize = 56;
+pub const FORK: usize = 57;
+pub const VFORK: usize = 58;
+pub const EXECVE: usize = 59;
+pub const EXIT: usize = 60;
+pub const KILL: usize = 62;
+pub const GETTIMEOFDAY: usize = 96;
+pub const SIGALTSTACK: usize = 131;
+pub const PRCTL: usize = 157;
+pub const ARCH_PRCTL: usize = 158;
+pub const GETTID: usize = 186;
+pub const TIME: usize = 201;
+pub const FUTEX: usize = 202;
+pub const EXIT_GROUP: usize = 231;
+pub const TGKILL: usize = 234;
+pub const GETCPU: usize = 309;
+pub const RT_TGSIGQUEUEINFO: usize = 297;
+pub const MEMFD_CREATE: usize = 319;
+pub const EXECVEAT: usize = 322;
+pub const PKEY_MPROTECT: usize = 329;
+pub const RSEQ: usize = 334;
+pub const CLONE3: usize = 435;
+
+pub const EPERM: isize = -1;
+pub const ESRCH: isize = -3;
+pub const EINTR: isize = -4;
+pub const ENOMEM: isize = -12;
+pub const EFAULT: isize = -14;
+pub const EINVAL: isize = -22;
+pub const ENOSYS: isize = -38;
+
+pub const PROT_READ: usize = 1;
+pub const PROT_WRITE: usize = 2;
+pub const PROT_EXEC: usize = 4;
+pub const MAP_SHARED: usize = 1;
+pub const MAP_PRIVATE: usize = 2;
+pub const MAP_ANON_PRIVATE: usize = 0x22;
+pub const MAP_NORESERVE: usize = 0x4000;
+pub const MAP_FIXED: usize = 0x10;
+pub const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
+
+/// # Safety
+/// As for the system call itself.
+#[inline]
+pub unsafe fn call(n: usize, a: [usize; 6]) -> isize {
+    let r: isize;
+    // SAFETY: the kernel clobbers rcx and r11 only; the caller answers for the rest.
+    unsafe {
+        asm!("syscall", inlateout("rax") n as isize => r, in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+             in("r10") a[3], in("r8") a[4], in("r9") a[5], lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    r
+}
+
+pub fn is_error(r: isize) -> bool {
+    (-4095..0).contains(&r)
+}
+
+/// A new private mapping, at `addr` exactly if it is not 0.
+pub fn map(addr: u64, bytes: usize, prot: usize) -> Option<u64> {
+    let fixed = if addr == 0 { 0 } else { MAP_FIXED_NOREPLACE };
+    // SAFETY: a fresh mapping replaces nothing.
+    let r = unsafe {
+        call(MMAP, [addr as usize, bytes, prot, MAP_ANON_PRIVATE | MAP_NORESERVE | fixed, usize::MAX, 0])
+    };
+    if is_error(r) {
+        return None;
+    }
+    if addr != 0 && r as u64 != addr {
+        // An old kernel took the address as a hint.
+        unmap(r as u64, bytes);
+        return None;
+    }
+    Some(r as u64)
+}
+
+pub fn unmap(addr: u64, bytes: usize) {
+    // SAFETY: callers own the range.
+    unsafe { call(MUNMAP, [addr as usize, bytes, 0, 0, 0, 0]) };
+}
+
+pub fn protect(addr: u64, bytes: usize, prot: usize) -> bool {
+    // SAFETY: only changes protections of ranges the caller is responsible for.
+    unsafe { call(MPROTECT, [addr as usize, bytes, prot, 0, 0, 0]) == 0 }
+}
+
+pub fn gettid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call(GETTID, [0; 6]) as u32 }
+}
+
+pub fn getpid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call(GETPID, [0; 6]) as u32 }
+}
+
+pub fn exit_group(status: i32) -> ! {
+    loop {
+        // SAFETY: ends the process.
+        unsafe { call(EXIT_GROUP, [status as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Wait while `*word == seen`, at most `millis`. Shared between processes.
+pub fn futex_wait(word: &core::sync::atomic::AtomicU32, seen: u32, millis: u64) {
+    let t = [millis / 1000, millis % 1000 * 1_000_000];
+    // SAFETY: `word` is valid for the call; the time lives on our stack.
+    unsafe { call(FUTEX, [word.as_ptr() as usize, 0, seen as usize, t.as_ptr() as usize, 0, 0]) };
+}
+
+pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
+    // SAFETY: as above.
+    unsafe { call(FUTEX, [word.as_ptr() as usize, 1, i32::MAX as usize, 0, 0, 0]) };
+}
+
+pub fn tsc() -> u64 {
+    // SAFETY: reads a counter.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Write to the target's standard error.
+pub fn say(parts: &[&[u8]]) {
+    let mut line = [0u8; 256];
+    let mut n = 0;
+    for p in [b"memtrail: " as &[u8]].iter().chain(parts).chain([b"\n" as &[u8]].iter()) {
+        let k = p.len().min(line.len() - n);
+        line[n..n + k].copy_from_slice(&p[..k]);
+        n += k;
+    }
+    // SAFETY: the buffer is ours.
+    unsafe { call(1, [2, line.as_ptr() as usize, n, 0, 0, 0]) };
+}
+
+/// A number as hexadecimal text.
+pub fn hex(v: u64) -> [u8; 18] {
+    let mut t = *b"0x0000000000000000";
+    for (i, b) in t[2..].iter_mut().enumerate() {
+        *b = b"0123456789abcdef"[(v >> (60 - 4 * i) & 15) as usize];
+    }
+    t
+}
+
+/// Our own failure: say so and end the target with status 125.
+pub fn die(parts: &[&[u8]]) -> ! {
+    say(parts);
+    exit_group(125)
+}

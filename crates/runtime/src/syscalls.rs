@@ -1,0 +1,293 @@
+//! The target's system calls: most pass through, some must not.
+use crate::buffer::{self, session};
+use crate::cache::CACHE;
+use crate::entry::{self, app_syscall, ABANDONED};
+use crate::heap;
+use crate::process::{self, PROCESS};
+use crate::signals;
+use crate::sys;
+use crate::thread::{self, Thread, R10, R11, R8, R9, RAX, RCX, RDI, RDX, RSI, RSP};
+use core::sync::atomic::Ordering::*;
+use memtrail_ring::request;
+
+const CLONE_VM: u64 = 0x100;
+const CLONE_SIGHAND: u64 = 0x800;
+const CLONE_VFORK: u64 = 0x4000;
+const CLONE_THREAD: u64 = 0x1_0000;
+const CLONE_SETTLS: u64 = 0x8_0000;
+
+/// Carry out the system call at `t.pc`; `t.pc` moves on past it, unless a signal came first.
+pub fn run(t: &mut Thread) {
+    let n = t.regs[RAX] as usize;
+    let a = [t.regs[RDI], t.regs[RSI], t.regs[RDX], t.regs[R10], t.regs[R8], t.regs[R9]];
+    let at = t.pc;
+    buffer::publish(t);
+    if t.has_pending.load(Relaxed) != 0 {
+        return;
+    }
+    let r = match n {
+        sys::RT_SIGRETURN => return signals::sigreturn(t),
+        sys::RT_SIGACTION => signals::sigaction(t, a[0], a[1], a[2], a[3]),
+        sys::RT_SIGPROCMASK => signals::sigprocmask(t, a[0], a[1], a[2], a[3]),
+        sys::SIGALTSTACK => signals::sigaltstack(t, a[0], a[1]),
+        sys::MMAP | sys::MUNMAP | sys::MPROTECT | sys::MREMAP | sys::PKEY_MPROTECT => mapping(t, n, &a),
+        sys::CLONE => clone(t, a[0], a[1], a[2], a[3], a[4]),
+        sys::FORK => clone(t, 17, 0, 0, 0, 0),
+        sys::VFORK => clone(t, 17 | CLONE_VM | CLONE_VFORK, 0, 0, 0, 0),
+        // The C library falls back to clone, and does without rseq: code in the cache is not where a
+        // restartable sequence says it is.
+        sys::CLONE3 | sys::RSEQ => sys::ENOSYS,
+        sys::EXECVE | sys::EXECVEAT => exec(t, n, &a),
+        sys::EXIT => return exit_thread(t, a[0]),
+        sys::EXIT_GROUP => {
+            process::announce_exit(a[0] as u32);
+            buffer::close(t);
+            sys::exit_group(a[0] as i32)
+        }
+        sys::ARCH_PRCTL => arch_prctl(t, a[0], a[1]),
+        _ => pass(n, &a),
+    };
+    finish(t, at, r);
+}
+
+fn words(a: &[u64; 6]) -> [usize; 6] {
+    a.map(|v| v as usize)
+}
+
+/// An ordinary call.
+fn pass(n: usize, a: &[u64; 6]) -> isize {
+    let r = app_syscall(n, &words(a));
+    // The kernel could not write to a page we guard: give up all of them and try again.
+    if r == sys::EFAULT && CACHE.lock().unguard_all() {
+        return app_syscall(n, &words(a));
+    }
+    r
+}
+
+/// The registers after a completed call.
+fn finish(t: &mut Thread, at: u64, r: isize) {
+    if r == ABANDONED {
+        return;
+    }
+    t.regs[RAX] = r as u64;
+    t.regs[RCX] = at + 2;
+    t.regs[R11] = t.flags;
+    t.pc = at + 2;
+}
+
+fn page_up(v: u64) -> u64 {
+    v.saturating_add(4095) & !4095
+}
+
+/// Calls that change mappings: code in the range dies first.
+fn mapping(t: &Thread, n: usize, a: &[u64; 6]) -> isize {
+    let _ = t;
+    // The lock is held over the call, so that no other thread translates from a mapping in flux.
+    let mut cache = CACHE.lock();
+    match n {
+        sys::MMAP => {
+            let r = raw(n, a);
+            if !sys::is_error(r) {
+                let (start, end) = (r as u64, r as u64 + page_up(a[1]));
+                cache.invalidate(start, end);
+                process::note_unmap(start, end);
+            }
+            r
+        }
+        sys::MREMAP => {
+            let r = raw(n, a);
+            if !sys::is_error(r) {
+                cache.invalidate(a[0], a[0] + page_up(a[1]));
+                cache.invalidate(r as u64, r as u64 + page_up(a[2]));
+                process::note_unmap(a[0], a[0] + page_up(a[1]));
+            }
+            r
+        }
+        _ => {
+            let end = a[0].saturating_add(page_up(a[1]));
+            let r = raw(n, a);
+            if !sys::is_error(r) || n == sys::MPROTECT {
+                cache.invalidate(a[0], end);
+                if n == sys::MUNMAP {
+                    process::note_unmap(a[0], end);
+                }
+            }
+            r
+        }
+    }
+}
+
+fn raw(n: usize, a: &[u64; 6]) -> isize {
+    // SAFETY: the target's own call with its own arguments.
+    unsafe { sys::call(n, words(a)) }
+}
+
+fn arch_prctl(t: &mut Thread, code: u64, addr: u64) -> isize {
+    const SET_GS: u64 = 0x1001;
+    const SET_FS: u64 = 0x1002;
+    const GET_GS: u64 = 0x1004;
+    match code {
+        SET_GS => {
+            t.app_gs = addr;
+            buffer::push_state(t);
+            0
+        }
+        GET_GS => {
+            if heap::write_target(addr, &t.app_gs) {
+                0
+            } else {
+                sys::EFAULT
+            }
+        }
+        _ => {
+            let r = raw(sys::ARCH_PRCTL, &[code, addr, 0, 0, 0, 0]);
+            if code == SET_FS && r == 0 {
+                t.fs_base = addr;
+                buffer::push_state(t);
+            }
+            r
+        }
+    }
+}
+
+/// clone, fork and vfork.
+fn clone(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64) -> isize {
+    if flags & CLONE_VM == 0 {
+        return fork(t, flags, stack, ptid, ctid, tls);
+    }
+    let s = session();
+    let child = Thread::new(s.next_thread.fetch_add(1, AcqRel));
+    child.regs = t.regs;
+    child.regs[RAX] = 0;
+    child.regs[RCX] = t.pc + 2;
+    child.regs[R11] = t.flags;
+    if stack != 0 {
+        child.regs[RSP] = stack;
+    }
+    child.app_r15 = t.app_r15;
+    child.app_gs = t.app_gs;
+    child.fs_base = if flags & CLONE_SETTLS != 0 { tls } else { t.fs_base };
+    child.flags = t.flags;
+    child.xmm = t.xmm;
+    child.pc = t.pc + 2;
+    child.shares_memory_with_parent = flags & CLONE_THREAD == 0;
+    child.actions = if flags & CLONE_SIGHAND != 0 { t.actions } else { signals::copy_actions(t) };
+    child.blocked_sync = t.blocked_sync;
+    if flags & CLONE_THREAD == 0 && flags & CLONE_VFORK != 0 {
+        child.altstack = t.altstack;
+    }
+    // Nothing may interrupt the child before it has its signal stack.
+    let mask = signals::set_mask(u64::MAX);
+    child.pending.mask = mask;
+    let (top, this) = (child.stack_top, child.this);
+    // SAFETY: the child runs on its own runtime stack and goes on in `rt_thread_begin`.
+    let r = unsafe { entry::rt_clone(flags as usize, top, ptid as usize, ctid as usize, tls as usize, this) };
+    signals::set_mask(mask);
+    if sys::is_error(r) || flags & CLONE_VFORK != 0 {
+        // No child, or it has exec'ed or exited by now: its area is free.
+        Thread::release(this);
+    }
+    r
+}
+
+/// A new thread (or a process that shares our memory) begins, on its runtime stack.
+#[no_mangle]
+extern "C" fn rt_thread_begin(t: &mut Thread) {
+    thread::set_gs(t.this);
+    signals::use_signal_stack(t);
+    let process = PROCESS.lock().serial;
+    buffer::open(t, process);
+    process::announce_thread(t.serial, t.tid);
+    buffer::push_state(t);
+    signals::set_mask(t.pending.mask);
+    crate::dispatch::go_on(t);
+}
+
+fn fork(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64) -> isize {
+    let s = session();
+    let thread = s.next_thread.fetch_add(1, AcqRel);
+    let serial = s.next_process.fetch_add(1, AcqRel);
+    let parent = PROCESS.lock().serial;
+    // All locks in a known state, no signal before the child has its own rings.
+    let cache = CACHE.lock();
+    let mask = signals::set_mask(u64::MAX);
+    let r = raw(sys::CLONE, &[flags, 0, ptid, ctid, tls, 0]);
+    drop(cache);
+    if r == 0 {
+        thread::new_tables();
+        thread::map_tables(t.this);
+        t.serial = thread;
+        t.buffer = 0;
+        let follow = s.follow.load(Relaxed) != 0;
+        if follow {
+            process::begin(serial, parent, 1);
+        } else {
+            PROCESS.lock().quiet = true;
+        }
+        buffer::open(t, serial);
+        if !follow {
+            t.unrecorded = true;
+        }
+        process::announce_thread(thread, t.tid);
+        if stack != 0 {
+            t.regs[RSP] = stack;
+        }
+        if flags & CLONE_SETTLS != 0 {
+            t.fs_base = tls;
+        }
+        buffer::push_state(t);
+    }
+    signals::set_mask(mask);
+    r
+}
+
+fn exit_thread(t: &mut Thread, status: u64) {
+    process::announce_end(t.serial, status as u32);
+    signals::set_mask(u64::MAX);
+    buffer::close(t);
+    // The area stays until the process ends or a later thread takes it over: the kernel still has to
+    // clear the tid word, and this stack is in use until the very end.
+    raw(sys::EXIT, &[status, 0, 0, 0, 0, 0]);
+}
+
+/// execve and execveat: the collector must be watching to go on in the new image.
+fn exec(t: &mut Thread, n: usize, a: &[u64; 6]) -> isize {
+    let slot = if session().follow.load(Relaxed) != 0 { PROCESS.lock().request_slot() } else { None };
+    let asked = session().discard.load(Relaxed) != 0 && session().follow.load(Relaxed) != 0;
+    let slot = if asked { Some(PROCESS.lock().any_slot()) } else { slot };
+    if let Some(slot) = slot {
+        // SAFETY: PR_SET_PTRACER for our own process; refused where not known.
+        unsafe {
+            sys::call(sys::PRCTL, [0x5961_6d61, session().collector_pid.load(Relaxed) as usize, 0, 0, 0, 0]);
+        }
+        slot.request_tid.store(sys::gettid(), Relaxed);
+        slot.request.store(request::SEIZE, Release);
+        buffer::ring_doorbell();
+        let mut rounds = 0;
+        while slot.request.load(Acquire) == request::SEIZE {
+            sys::futex_wait(&slot.request, request::SEIZE, 200);
+            rounds += 1;
+            if rounds % 5 == 0 && !buffer::collector_alive() {
+                break;
+            }
+        }
+    }
+    // What is in the buffer must be seen even though the address space goes.
+    buffer::close(t);
+    let r = raw(n, a);
+    // Still here: it failed.
+    if let Some(slot) = slot {
+        if slot.request.load(Acquire) == request::READY {
+            slot.request.store(request::FAILED, Release);
+            buffer::ring_doorbell();
+            while slot.request.load(Acquire) == request::FAILED && buffer::collector_alive() {
+                sys::futex_wait(&slot.request, request::FAILED, 200);
+            }
+        }
+        slot.request.store(request::NONE, Release);
+    }
+    let process = PROCESS.lock().serial;
+    buffer::open(t, process);
+    buffer::push_state(t);
+    r
+}

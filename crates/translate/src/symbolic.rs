@@ -1,0 +1,270 @@
+//! Symbolic execution of a block's integer registers.
+//!
+//! Every register is a linear form over *atoms*: the carried values, "register r as it was at
+//! position p" (captured by a probe there if anything needs it), and narrowings of other
+//! forms. A reversible change (add, sub, lea, mov, inc, dec, push, pop by constants) stays a linear form;
+//! anything else makes a fresh atom at the position after the instruction. Nothing is captured
+//! until an access needs it: that is the paper's delayed instrumentation, with aliases seen through.
+use crate::plan::{Derived, Lin, Narrow, Slot, FS, GS, RSP};
+use alloc::vec::Vec;
+use iced_x86::{Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register};
+
+/// Hardware numbers of the registers the translator treats specially.
+pub const RAX: usize = 0;
+pub const RCX: usize = 1;
+pub const RDX: usize = 2;
+pub const RBX: usize = 3;
+pub const RSP_REG: usize = 4;
+pub const RBP: usize = 5;
+pub const RSI: usize = 6;
+pub const RDI: usize = 7;
+pub const R15: usize = 15;
+
+/// A value that cannot be expressed through others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Atom {
+    /// Kept up to date by the reader of the records: `RSP`, `FS`, `GS`.
+    Carried,
+    /// General register `reg` just before instruction `pos`.
+    Gpr { pos: u16, reg: u8 },
+    /// A vector register just before instruction `pos`, as `words` words.
+    Vector { pos: u16, reg: Register, words: u8 },
+    /// An opmask register just before instruction `pos`.
+    Opmask { pos: u16, reg: Register },
+    /// XCOMP_BV of the image that instruction `pos` (xrstor) is about to read.
+    XcompBv { pos: u16 },
+    /// Computed offline.
+    Derived(Derived),
+}
+
+/// Hardware number of the 64-bit register that contains `r`, if `r` is a general register.
+pub fn gpr(r: Register) -> Option<usize> {
+    if r.is_gpr() {
+        Some(r.full_register().number())
+    } else {
+        None
+    }
+}
+
+/// The symbolic machine. Slots in its forms are atom numbers until the plan is laid out.
+pub struct Machine {
+    pub regs: [Lin; 16],
+    pub atoms: Vec<Atom>,
+}
+
+impl Machine {
+    pub fn new() -> Machine {
+        let mut m = Machine { regs: [Lin::default(); 16], atoms: Vec::with_capacity(24) };
+        for slot in [RSP, FS, GS] {
+            debug_assert_eq!(m.atoms.len(), slot as usize);
+            m.atoms.push(Atom::Carried);
+        }
+        m.regs[RSP_REG] = Lin::slot(RSP);
+        for r in 0..16 {
+            if r != RSP_REG {
+                m.havoc(r, 0);
+            }
+        }
+        m
+    }
+
+    /// Forget everything: each register is its own atom at `pos` (the naive mode's rule at every access).
+    pub fn forget(&mut self, pos: usize) {
+        for r in 0..16 {
+            self.regs[r] = Lin::slot(self.atom(Atom::Gpr { pos: pos as u16, reg: r as u8 }));
+        }
+    }
+
+    /// Register `r` holds an unknown value at `pos`. The atom is new by construction: no search.
+    pub fn havoc(&mut self, r: usize, pos: usize) {
+        self.regs[r] = Lin::slot(self.atoms.len() as Slot);
+        self.atoms.push(Atom::Gpr { pos: pos as u16, reg: r as u8 });
+    }
+
+    /// The number of `atom`, shared if it is known already. Searched backwards: repeats are recent.
+    pub fn atom(&mut self, atom: Atom) -> Slot {
+        if let Some(i) = self.atoms.iter().rposition(|a| *a == atom) {
+            return i as Slot;
+        }
+        self.atoms.push(atom);
+        (self.atoms.len() - 1) as Slot
+    }
+
+    pub fn narrowed(&mut self, narrow: Narrow, of: Lin) -> Lin {
+        if of.n == 0 {
+            return Lin::constant(narrow.apply(of.c));
+        }
+        Lin::slot(self.atom(Atom::Derived(Derived { narrow, of })))
+    }
+
+    /// The offset part of a memory operand (no segment), `None` if it has too many terms or a vector index.
+    pub fn effective(&self, insn: &Instruction) -> Option<Lin> {
+        if insn.is_ip_rel_memory_operand() {
+            return Some(Lin::constant(insn.ip_rel_memory_address()));
+        }
+        let mut lin = Lin::constant(insn.memory_displacement64());
+        if let Some(b) = gpr(insn.memory_base()) {
+            lin = lin.add(&self.regs[b], 1)?;
+        }
+        if let Some(x) = gpr(insn.memory_index()) {
+            lin = lin.add(&self.regs[x], insn.memory_index_scale() as u64)?;
+        }
+        Some(lin)
+    }
+
+    /// Advance over instruction number `i`.
+    pub fn step(&mut self, insn: &Instruction, info: &InstructionInfo, i: usize) {
+        if let Some((reg, lin)) = self.reversible(insn) {
+            self.regs[reg] = lin;
+            return;
+        }
+        match insn.mnemonic() {
+            Mnemonic::Xchg if insn.op0_register().is_gpr64() && insn.op1_register().is_gpr64() => {
+                let (Some(a), Some(b)) = (gpr(insn.op0_register()), gpr(insn.op1_register())) else { return };
+                self.regs.swap(a, b);
+                return;
+            }
+            Mnemonic::Leave => {
+                let frame = self.regs[RBP];
+                self.havoc(RBP, i + 1);
+                self.regs[RSP_REG] = frame.offset(if insn.code() == iced_x86::Code::Leavew { 2 } else { 8 });
+                return;
+            }
+            Mnemonic::Enter => {
+                let frame = self.regs[RSP_REG].offset(8u64.wrapping_neg());
+                let levels = insn.immediate8_2nd() as u64 % 32;
+                self.regs[RBP] = frame;
+                self.regs[RSP_REG] = frame.offset((8 * levels).wrapping_neg()).offset((insn.immediate16() as u64).wrapping_neg());
+                return;
+            }
+            _ => {}
+        }
+        let moved = self.regs[RSP_REG].offset(insn.stack_pointer_increment() as i64 as u64);
+        let implicit_stack = insn.is_stack_instruction();
+        for used in info.used_registers() {
+            let written = matches!(
+                used.access(),
+                OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+            );
+            if let (true, Some(r)) = (written, gpr(used.register())) {
+                if r == RSP_REG && implicit_stack && !pops_into_rsp(insn) {
+                    continue;
+                }
+                self.havoc(r, i + 1);
+            }
+        }
+        if implicit_stack && !pops_into_rsp(insn) {
+            self.regs[RSP_REG] = moved;
+        }
+    }
+
+    /// The new form of the one register that a reversible instruction writes.
+    fn reversible(&mut self, insn: &Instruction) -> Option<(usize, Lin)> {
+        if insn.op_count() == 0 {
+            return match insn.mnemonic() {
+                Mnemonic::Cdqe => Some((RAX, self.narrowed(Narrow::Sign32, self.regs[RAX]))),
+                _ => None,
+            };
+        }
+        if insn.op0_kind() != OpKind::Register {
+            return None;
+        }
+        let dest = insn.op0_register();
+        let (wide, d) = if dest.is_gpr64() {
+            (true, gpr(dest)?)
+        } else if dest.is_gpr32() {
+            (false, gpr(dest)?)
+        } else {
+            return None;
+        };
+        let old = self.regs[d];
+        let lin = match insn.mnemonic() {
+            Mnemonic::Mov => self.operand(insn, 1)?,
+            Mnemonic::Lea => {
+                let lin = self.effective(insn)?;
+                let short = insn.memory_base().is_gpr32() || insn.memory_index().is_gpr32();
+                if short {
+                    self.narrowed(Narrow::Zero32, lin)
+                } else {
+                    lin
+                }
+            }
+            Mnemonic::Add => old.add(&self.operand(insn, 1)?, 1)?,
+            Mnemonic::Sub => old.add(&self.operand(insn, 1)?, 1u64.wrapping_neg())?,
+            Mnemonic::Xor if insn.op1_kind() == OpKind::Register && insn.op1_register() == dest => Lin::constant(0),
+            Mnemonic::Inc => old.offset(1),
+            Mnemonic::Dec => old.offset(1u64.wrapping_neg()),
+            Mnemonic::Shl | Mnemonic::Sal if insn.op1_kind() == OpKind::Immediate8 => {
+                let by = insn.immediate8() & if wide { 63 } else { 31 };
+                Lin::constant(0).add(&old, 1u64 << by)?
+            }
+            Mnemonic::Imul if insn.op_count() == 3 && insn.op1_kind() == OpKind::Register => {
+                let factor = immediate(insn, 2)?;
+                Lin::constant(0).add(&self.operand(insn, 1)?, factor)?
+            }
+            Mnemonic::Movsxd if wide && insn.op1_kind() == OpKind::Register && insn.op1_register().is_gpr32() => {
+                let source = self.regs[gpr(insn.op1_register())?];
+                return Some((d, self.narrowed(Narrow::Sign32, source)));
+            }
+            Mnemonic::Movzx if insn.op1_kind() == OpKind::Register => {
+                let r = insn.op1_register();
+                let narrow = if r.is_gpr16() {
+                    Narrow::Zero16
+                } else if is_high_byte(r) {
+                    return None;
+                } else {
+                    Narrow::Zero8
+                };
+                return Some((d, self.narrowed(narrow, self.regs[gpr(r)?])));
+            }
+            Mnemonic::Movsx if wide && insn.op1_kind() == OpKind::Register => {
+                let r = insn.op1_register();
+                let narrow = if r.is_gpr16() {
+                    Narrow::Sign16
+                } else if is_high_byte(r) {
+                    return None;
+                } else {
+                    Narrow::Sign8
+                };
+                return Some((d, self.narrowed(narrow, self.regs[gpr(r)?])));
+            }
+            _ => return None,
+        };
+        Some((d, if wide { lin } else { self.narrowed(Narrow::Zero32, lin) }))
+    }
+
+    /// A register or immediate source operand of the destination's width or wider meaning.
+    fn operand(&self, insn: &Instruction, op: u32) -> Option<Lin> {
+        if insn.op_kind(op) == OpKind::Register {
+            let r = insn.op_register(op);
+            if !(r.is_gpr64() || r.is_gpr32()) {
+                return None;
+            }
+            return Some(self.regs[gpr(r)?]);
+        }
+        immediate(insn, op).map(Lin::constant)
+    }
+}
+
+fn immediate(insn: &Instruction, op: u32) -> Option<u64> {
+    match insn.op_kind(op) {
+        OpKind::Immediate8
+        | OpKind::Immediate16
+        | OpKind::Immediate32
+        | OpKind::Immediate64
+        | OpKind::Immediate8to16
+        | OpKind::Immediate8to32
+        | OpKind::Immediate8to64
+        | OpKind::Immediate32to64 => Some(insn.immediate(op)),
+        _ => None,
+    }
+}
+
+fn is_high_byte(r: Register) -> bool {
+    matches!(r, Register::AH | Register::BH | Register::CH | Register::DH)
+}
+
+/// `pop rsp` and `pop sp`: the increment is overwritten by what is popped.
+fn pops_into_rsp(insn: &Instruction) -> bool {
+    insn.mnemonic() == Mnemonic::Pop && insn.op0_kind() == OpKind::Register && gpr(insn.op0_register()) == Some(RSP_REG)
+}
