@@ -209,8 +209,7 @@ impl<'s, S: Sink> Drain<'s, S> {
     /// Looks at every slot once. Returns whether anything was there.
     fn pass(&mut self) -> bool {
         let slots = self.session.slots();
-        self.seen
-            .resize(slots.max(self.seen.len()), Seen::default());
+        self.seen.resize(slots.max(self.seen.len()), Seen::default());
         let mut worked = false;
         for slot in 0..slots {
             let control = self.session.control(slot);
@@ -244,8 +243,7 @@ impl<'s, S: Sink> Drain<'s, S> {
                 owner_pid: pid,
                 ..Seen::default()
             };
-            self.processes
-                .insert(control.process.load(Ordering::Relaxed));
+            self.processes.insert(control.process.load(Ordering::Relaxed));
             if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {
                 self.threads.insert(control.thread.load(Ordering::Relaxed));
             }
@@ -334,8 +332,7 @@ impl<'s, S: Sink> Drain<'s, S> {
 
     fn take_all_definitions(&mut self) -> Result<(), CollectError> {
         let slots = self.session.slots();
-        self.seen
-            .resize(slots.max(self.seen.len()), Seen::default());
+        self.seen.resize(slots.max(self.seen.len()), Seen::default());
         for slot in 0..slots {
             let control = self.session.control(slot);
             let state = control.state.load(Ordering::Acquire);
@@ -368,10 +365,7 @@ impl<'s, S: Sink> Drain<'s, S> {
     }
 
     /// Tries `check`; if it meets an unknown block, drains definitions and tries once more.
-    fn with_definitions<T>(
-        &mut self,
-        check: impl Fn(&Self) -> Result<T, DecodeError>,
-    ) -> Result<T, CollectError> {
+    fn with_definitions<T>(&mut self, check: impl Fn(&Self) -> Result<T, DecodeError>) -> Result<T, CollectError> {
         match check(self) {
             Err(DecodeError::UnknownBlock { .. }) => {
                 self.take_all_definitions()?;
@@ -381,12 +375,7 @@ impl<'s, S: Sink> Drain<'s, S> {
         }
     }
 
-    fn hand_on(
-        &mut self,
-        control: &Control,
-        index: usize,
-        words: &[u64],
-    ) -> Result<(), CollectError> {
+    fn hand_on(&mut self, control: &Control, index: usize, words: &[u64]) -> Result<(), CollectError> {
         if words.is_empty() {
             return Ok(());
         }
@@ -442,12 +431,7 @@ impl<'s, S: Sink> Drain<'s, S> {
 
     /// Takes the rest of a slot and frees it. `by_itself`: the producer closed it, so what it
     /// wrote is complete.
-    fn close(
-        &mut self,
-        slot: usize,
-        control: &Control,
-        by_itself: bool,
-    ) -> Result<(), CollectError> {
+    fn close(&mut self, slot: usize, control: &Control, by_itself: bool) -> Result<(), CollectError> {
         self.take(slot, control)?;
         if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {
             self.take_rest(slot, control, by_itself)?;
@@ -462,19 +446,13 @@ impl<'s, S: Sink> Drain<'s, S> {
 
     /// The buffer that was being written. Read twice: the first look decides how far records are
     /// whole, the second sees at least that much even if the thread still runs.
-    fn take_rest(
-        &mut self,
-        slot: usize,
-        control: &Control,
-        by_itself: bool,
-    ) -> Result<(), CollectError> {
+    fn take_rest(&mut self, slot: usize, control: &Control, by_itself: bool) -> Result<(), CollectError> {
         let index = (control.produced.load(Ordering::Acquire) % BUFFERS as u64) as usize;
         let complete = control.buffers[index].words.load(Ordering::Acquire) as usize;
         let buffer = self.session.buffer(slot, index);
         let first = copy(buffer, Vec::new());
         let complete = if by_itself { BUFFER_WORDS } else { complete };
-        let Tail { keep, lost } =
-            self.with_definitions(|d| tail(&d.table, &first, complete.min(BUFFER_WORDS)))?;
+        let Tail { keep, lost } = self.with_definitions(|d| tail(&d.table, &first, complete.min(BUFFER_WORDS)))?;
         self.report.lost_tail += lost;
         let second = copy(&buffer[..keep], first);
         self.hand_on(control, index, &second)

@@ -8,8 +8,8 @@ use crate::session::{self, Session};
 use crate::{Drained, Sink, Table};
 use memtrail_ring::request;
 use memtrail_tracee::{
-    inject, interrupt, poll_pid, program_is_wrong, seize, wait, Ended, Event, Events, Interrupts,
-    Payload, PidFd, Polled, Serials, Stopped, XsaveTable,
+    inject, interrupt, poll_pid, program_is_wrong, seize, wait, Ended, Event, Events, Interrupts, Payload, PidFd,
+    Polled, Serials, Stopped, XsaveTable,
 };
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -89,10 +89,7 @@ pub fn record<S: Sink>(
     let events = Events::new()?;
     let (notes_in, notes) = channel();
     let (orders, orders_out) = channel();
-    let serials = Serials {
-        thread: 0,
-        process: 0,
-    };
+    let serials = Serials { thread: 0, process: 0 };
     if let Err((error, left)) = inject(target, &payload, serials) {
         if let Some(target) = left {
             target.kill();
@@ -242,10 +239,7 @@ impl Supervisor<'_> {
         let owner = asked.owner.or_else(|| self.stranger(asked.tid));
         let answer = match (owner, seize(asked.tid)) {
             (Some(owner), Ok(())) => {
-                self.execs.push(Exec {
-                    tid: asked.tid,
-                    owner,
-                });
+                self.execs.push(Exec { tid: asked.tid, owner });
                 request::READY
             }
             (_, Err(error)) => {
@@ -286,10 +280,7 @@ impl Supervisor<'_> {
             let released = match wait(tid) {
                 Ok(Event::Signal(stopped, s)) => stopped.detach(signal(s)),
                 Ok(
-                    Event::Other(stopped)
-                    | Event::GroupStop(stopped)
-                    | Event::Syscall(stopped)
-                    | Event::Exec(stopped),
+                    Event::Other(stopped) | Event::GroupStop(stopped) | Event::Syscall(stopped) | Event::Exec(stopped),
                 ) => stopped.detach(0),
                 Ok(Event::Ended(_)) | Err(_) => Ok(()),
             };
@@ -348,10 +339,7 @@ impl Supervisor<'_> {
         let exec = self.execs.iter().copied().find(|e| e.tid == before);
         self.execs.retain(|e| e.owner.pid != pid && e.tid != before);
         let (done, answered) = channel();
-        self.order(Order::Retire {
-            pid,
-            done: Some(done),
-        });
+        self.order(Order::Retire { pid, done: Some(done) });
         // If the drain is gone the new image will find the session abandoned.
         let _ = answered.recv_timeout(RETIRE);
         let why = match (exec, program_is_wrong(pid)) {

@@ -1,13 +1,10 @@
 //! Hand-made plans and records, with the exact accesses that must come out, expanded and counted.
-use memtrail_collect::{
-    Counter, Counts, DecodeError, Expander, Table, ThreadDecoder, XsaveComponent, XsaveTable,
-};
+use memtrail_collect::{Counter, Counts, DecodeError, Expander, Table, ThreadDecoder, XsaveComponent, XsaveTable};
 use memtrail_model::{Access, AccessSink, Kind, Thread};
 use memtrail_ring::record::{CUT, END, SIGNAL, SIGRETURN, STATE};
 use memtrail_ring::Probes;
 use memtrail_translate::plan::{
-    Addr, Derived, Layout, Lin, LoopPlan, Mask, Narrow, Plan, PlannedAccess, Shape, Slot, Step,
-    FIRST, FS, RSP,
+    Addr, Derived, Layout, Lin, LoopPlan, Mask, Narrow, Plan, PlannedAccess, Shape, Slot, Step, FIRST, FS, RSP,
 };
 
 const PC: u64 = 0x40_1000;
@@ -79,10 +76,7 @@ fn decode(table: &Table, buffers: &[&[u64]]) -> Result<(Vec<Access>, Counts), De
 fn list(table: &Table, buffers: &[&[u64]]) -> Vec<(u64, Kind, u64, u32)> {
     let (accesses, _) = decode(table, buffers).unwrap();
     assert!(accesses.iter().all(|a| a.thread == Thread(3)));
-    accesses
-        .iter()
-        .map(|a| (a.pc - PC, a.kind, a.addr, a.size))
-        .collect()
+    accesses.iter().map(|a| (a.pc - PC, a.kind, a.addr, a.size)).collect()
 }
 
 fn at(lin: Lin) -> Addr {
@@ -96,10 +90,7 @@ fn slot(i: u16) -> Lin {
     Lin::slot(FIRST + i)
 }
 fn plain(insn: u16, kind: Kind, lin: Lin, size: u32) -> PlannedAccess {
-    let shape = Shape::Plain {
-        addr: at(lin),
-        size,
-    };
+    let shape = Shape::Plain { addr: at(lin), size };
     PlannedAccess { insn, kind, shape }
 }
 
@@ -117,15 +108,7 @@ fn plan(words: u16, insns: u16, accesses: Vec<PlannedAccess>) -> Plan {
 }
 
 fn one(words: u16, kind: Kind, shape: Shape) -> Plan {
-    plan(
-        words,
-        1,
-        vec![PlannedAccess {
-            insn: 0,
-            kind,
-            shape,
-        }],
-    )
+    plan(words, 1, vec![PlannedAccess { insn: 0, kind, shape }])
 }
 
 use Kind::{Prefetch as P, Read as R, Write as W};
@@ -247,10 +230,7 @@ fn a_cut_repeat_did_what_the_registers_tell() {
 
 #[test]
 fn an_impossible_repeat_count_is_an_error() {
-    let t = table(vec![(
-        ID,
-        one(6, R, repeat(None, Some(at(slot(1))), false)),
-    )]);
+    let t = table(vec![(ID, one(6, R, repeat(None, Some(at(slot(1))), false)))]);
     let error = decode(&t, &[&[64, 1, 0, 0, 2, 0]]).unwrap_err();
     assert!(matches!(error, DecodeError::TooMany { id: ID, .. }));
 }
@@ -349,22 +329,13 @@ fn bit_strings_reach_below_their_base() {
         bit: slot(1),
         size,
     };
-    let t = table(vec![
-        (ID, one(3, R, bit_word(8))),
-        (65, one(3, W, bit_word(2))),
-    ]);
+    let t = table(vec![(ID, one(3, R, bit_word(8))), (65, one(3, W, bit_word(2)))]);
     let minus_one = u64::MAX;
     assert_eq!(list(&t, &[&[64, 0x1000, 130]]), vec![(0, R, 0x1010, 8)]);
-    assert_eq!(
-        list(&t, &[&[64, 0x1000, minus_one]]),
-        vec![(0, R, 0xff8, 8)]
-    );
+    assert_eq!(list(&t, &[&[64, 0x1000, minus_one]]), vec![(0, R, 0xff8, 8)]);
     // 16-bit forms look at 16 bits of the register only.
     assert_eq!(list(&t, &[&[65, 0x1000, 0x1_ffff]]), vec![(0, W, 0xffe, 2)]);
-    assert_eq!(
-        list(&t, &[&[65, 0x1000, 0x1_0011]]),
-        vec![(0, W, 0x1002, 2)]
-    );
+    assert_eq!(list(&t, &[&[65, 0x1000, 0x1_0011]]), vec![(0, W, 0x1002, 2)]);
 }
 
 #[test]
@@ -394,11 +365,7 @@ fn xsave_extents_follow_mask_and_layout() {
 }
 
 fn affine(counter: Step, steps: Vec<Step>) -> Plan {
-    let mut p = plan(
-        4,
-        3,
-        vec![plain(0, R, slot(0), 8), plain(1, W, slot(1).offset(4), 4)],
-    );
+    let mut p = plan(4, 3, vec![plain(0, R, slot(0), 8), plain(1, W, slot(1).offset(4), 4)]);
     p.looping = Some(LoopPlan::Affine { steps, counter });
     p
 }
@@ -446,9 +413,7 @@ fn short_counters_wrap_around() {
 fn cut_loops_end_inside_an_iteration() {
     let up = by(FIRST, 8);
     let t = table(vec![(ID, affine(up, vec![up]))]);
-    let words = [
-        64, 0x1000, 0x2000, 0x1008, CUT, 1, 0, 0, 0, 0, STATE, 7, 0, 0,
-    ];
+    let words = [64, 0x1000, 0x2000, 0x1008, CUT, 1, 0, 0, 0, 0, STATE, 7, 0, 0];
     let expected = vec![(0, R, 0x1000, 8), (4, W, 0x2004, 4), (0, R, 0x1008, 8)];
     assert_eq!(list(&t, &[&words]), expected);
     let (_, counts) = decode(&t, &[&words]).unwrap();
@@ -572,9 +537,7 @@ fn limits_stop_inside_huge_loops() {
     let xsave = xsave();
     let mut expander = Expander::new(&xsave, List::default()).with_limit(5);
     let mut decoder = ThreadDecoder::new(Thread(0));
-    decoder
-        .feed(&t, &[64, 0, 0, 1 << 40], &mut expander)
-        .unwrap();
+    decoder.feed(&t, &[64, 0, 0, 1 << 40], &mut expander).unwrap();
     decoder.finish(&t, &mut expander).unwrap();
     assert!(expander.full());
     assert_eq!(expander.into_sink().0.len(), 5);
@@ -633,14 +596,7 @@ fn plans_that_refer_to_nothing_are_refused() {
     let mut t = Table::new(options);
     let bad = plan(2, 1, vec![plain(0, R, slot(1), 8)]);
     let error = t.insert(ID, bad).unwrap_err();
-    assert!(matches!(
-        error,
-        DecodeError::BadPlan {
-            slot: 4,
-            slots: 4,
-            ..
-        }
-    ));
+    assert!(matches!(error, DecodeError::BadPlan { slot: 4, slots: 4, .. }));
     let zero_step = affine(by(FIRST, 0), vec![]);
     assert!(t.insert(ID, zero_step).is_err());
     let fine = plan(1, 1, vec![]);
@@ -665,9 +621,6 @@ fn tails_of_killed_threads_keep_what_is_whole() {
     // A record that runs off the end cannot be whole.
     assert_eq!(keep(&[64, 1, 2, 64, 3], 0), Tail { keep: 3, lost: 1 });
     assert_eq!(keep(&[0; 8], 0), Tail { keep: 0, lost: 0 });
-    assert_eq!(
-        keep(&[64, 1, 2, STATE, 1, 2, 3, 0], 0),
-        Tail { keep: 7, lost: 0 }
-    );
+    assert_eq!(keep(&[64, 1, 2, STATE, 1, 2, 3, 0], 0), Tail { keep: 7, lost: 0 });
     assert!(tail(&t, &[99, 0], 0).is_err());
 }

@@ -60,10 +60,8 @@ impl<W: Write> Writer<W> {
     fn words(&mut self, head: Head, words: &[u64]) -> io::Result<()> {
         to_bytes(words, &mut self.bytes);
         self.stored.clear();
-        self.stored
-            .reserve(zstd::zstd_safe::compress_bound(self.bytes.len()));
-        self.compressor
-            .compress_to_buffer(&self.bytes, &mut self.stored)?;
+        self.stored.reserve(zstd::zstd_safe::compress_bound(self.bytes.len()));
+        self.compressor.compress_to_buffer(&self.bytes, &mut self.stored)?;
         let stored = std::mem::take(&mut self.stored);
         let result = self.chunk(head, self.bytes.len(), &stored);
         self.stored = stored;

@@ -57,10 +57,7 @@ fn what_was_written_is_read_back() {
     assert_eq!(*reader.header(), header());
     let (chunks, ending) = reader.chunks().unwrap();
     assert_eq!(ending, Ending::Complete(totals()));
-    let kinds: Vec<_> = chunks
-        .iter()
-        .map(|c| (c.kind(), c.serial(), c.begin()))
-        .collect();
+    let kinds: Vec<_> = chunks.iter().map(|c| (c.kind(), c.serial(), c.begin())).collect();
     let expected = vec![
         (ChunkKind::Definitions, 0, 0),
         (ChunkKind::Records, 1, 20),
@@ -78,10 +75,7 @@ fn cut_off_anywhere_it_is_readable_to_the_last_whole_chunk() {
     for length in 0..bytes.len() {
         let opened = Reader::open(Cursor::new(&bytes[..length]));
         if length < ends[0] {
-            assert!(
-                matches!(opened, Err(Error::TruncatedHeader { .. })),
-                "{length}"
-            );
+            assert!(matches!(opened, Err(Error::TruncatedHeader { .. })), "{length}");
             continue;
         }
         let mut reader = opened.unwrap();
@@ -116,10 +110,7 @@ fn read_all(bytes: Vec<u8>) -> Result<(), Error> {
     }
     match ending {
         Ending::Complete(_) => Ok(()),
-        Ending::CutOff { at } => Err(Error::Damaged {
-            at,
-            what: "cut off",
-        }),
+        Ending::CutOff { at } => Err(Error::Damaged { at, what: "cut off" }),
     }
 }
 
