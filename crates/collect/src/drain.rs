@@ -71,27 +71,8 @@ pub struct Drained {
 pub(crate) enum Note {
     /// A process has shown up.
     Watch { pid: i32 },
-    /// A thread is about to exec.
-    Seize(ExecRequest),
-    /// That exec failed.
-    ExecFailed { slot: usize, tid: i32 },
     /// Draining has failed.
     Failed,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ExecRequest {
-    pub slot: usize,
-    pub tid: i32,
-    /// Of the thread's data slot, if it has one.
-    pub owner: Option<Owner>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
-    pub pid: i32,
-    pub process: u32,
-    pub thread: u32,
 }
 
 /// From the supervisor to the drain.
@@ -110,7 +91,6 @@ struct Seen {
     owner_pid: i32,
     /// Words of the current definitions buffer already read.
     read: usize,
-    request: u32,
 }
 
 pub(crate) struct Drain<'s, S> {
@@ -261,43 +241,12 @@ impl<'s, S: Sink> Drain<'s, S> {
                 self.note(Note::Watch { pid });
             }
         }
+        // The supervisor answers. Ringing again until it has costs little; remembering what was
+        // asked before would miss the same question asked twice.
         let asked = control.request.load(Ordering::Acquire);
-        if asked == self.seen[slot].request {
-            return;
+        if asked == request::SEIZE || asked == request::FAILED {
+            self.wake.ring();
         }
-        self.seen[slot].request = asked;
-        let tid = control.request_tid.load(Ordering::Relaxed) as i32;
-        match asked {
-            request::SEIZE if self.report.failure.is_some() => self.refuse(control),
-            request::SEIZE => self.note(Note::Seize(ExecRequest {
-                slot,
-                tid,
-                owner: self.owner(tid),
-            })),
-            request::FAILED => self.note(Note::ExecFailed { slot, tid }),
-            _ => {}
-        }
-    }
-
-    fn refuse(&self, control: &Control) {
-        control.request.store(request::REFUSED, Ordering::Release);
-        session::wake(&control.request);
-    }
-
-    /// The thread with this kernel id, as its data slot tells.
-    fn owner(&self, tid: i32) -> Option<Owner> {
-        (0..self.session.slots())
-            .map(|i| self.session.control(i))
-            .find(|c| {
-                c.state.load(Ordering::Acquire) == slot_state::ACTIVE
-                    && c.kind.load(Ordering::Relaxed) == slot_kind::DATA
-                    && c.tid.load(Ordering::Relaxed) as i32 == tid
-            })
-            .map(|c| Owner {
-                pid: c.pid.load(Ordering::Relaxed) as i32,
-                process: c.process.load(Ordering::Relaxed),
-                thread: c.thread.load(Ordering::Relaxed),
-            })
     }
 
     fn take_definitions(&mut self, slot: usize, control: &Control) -> Result<bool, CollectError> {
