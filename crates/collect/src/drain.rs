@@ -233,9 +233,8 @@ impl<'s, S: Sink> Drain<'s, S> {
                 owner_pid: pid,
                 ..Seen::default()
             };
-            self.processes.insert(control.process.load(Ordering::Relaxed));
-            if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {
-                self.threads.insert(control.thread.load(Ordering::Relaxed));
+            if self.followed(control) {
+                self.count(control);
             }
             if self.watched.insert(pid) {
                 self.note(Note::Watch { pid });
@@ -247,6 +246,27 @@ impl<'s, S: Sink> Drain<'s, S> {
         if asked == request::SEIZE || asked == request::FAILED {
             self.wake.ring();
         }
+    }
+
+    fn count(&mut self, control: &Control) {
+        let process = control.process.load(Ordering::Relaxed);
+        self.processes.insert(process);
+        if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {
+            self.threads.insert(control.thread.load(Ordering::Relaxed));
+        }
+    }
+
+    /// Whether this slot's process is recorded. A child that is not followed has slots, too.
+    fn followed(&self, control: &Control) -> bool {
+        let follow = self.session.header().follow.load(Ordering::Relaxed) == 1;
+        follow || control.process.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether the records in this slot are meant for us. Threads that are not recorded write
+    /// over their first buffer again and again.
+    fn meant_for_us(&self, control: &Control) -> bool {
+        let discard = self.session.header().discard.load(Ordering::Relaxed) == 1;
+        !discard && self.followed(control)
     }
 
     fn take_definitions(&mut self, slot: usize, control: &Control) -> Result<bool, CollectError> {
@@ -406,6 +426,9 @@ impl<'s, S: Sink> Drain<'s, S> {
     /// The buffer that was being written. Read twice: the first look decides how far records are
     /// whole, the second sees at least that much even if the thread still runs.
     fn take_rest(&mut self, slot: usize, control: &Control, by_itself: bool) -> Result<(), CollectError> {
+        if !self.meant_for_us(control) {
+            return Ok(());
+        }
         let index = (control.produced.load(Ordering::Acquire) % BUFFERS as u64) as usize;
         let complete = control.buffers[index].words.load(Ordering::Acquire) as usize;
         let buffer = self.session.buffer(slot, index);

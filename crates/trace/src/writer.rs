@@ -34,7 +34,10 @@ pub struct Writer<W> {
 impl Writer<File> {
     /// Empties the file and begins a recording in it.
     pub fn start(file: File, header: &Header) -> io::Result<Writer<File>> {
-        file.set_len(0)?;
+        // Pipes and devices have no length to cut.
+        if file.metadata()?.is_file() {
+            file.set_len(0)?;
+        }
         Writer::new(file, header)
     }
 }
