@@ -149,6 +149,16 @@ fn wait_for_space(t: &Thread) -> bool {
 /// May run in a signal handler.
 pub fn next_buffer(t: &mut Thread, cursor: u64, partial: usize) -> u64 {
     let old = t.buffer;
+    // Taken out before the buffer is submitted: from then on it is the collector's.
+    let mut kept = [0u64; ring::MAX_RECORD_WORDS];
+    for (i, k) in kept[..partial].iter_mut().enumerate() {
+        let at = (cursor + 8 * i as u64) as *mut u64;
+        // SAFETY: inside the buffer, which is still ours.
+        unsafe {
+            *k = at.read();
+            at.write(0);
+        }
+    }
     if !t.unrecorded {
         submit(t, cursor);
         if wait_for_space(t) {
@@ -162,16 +172,9 @@ pub fn next_buffer(t: &mut Thread, cursor: u64, partial: usize) -> u64 {
     } else {
         t.discarded += (cursor - old) / 8;
     }
-    for i in 0..partial as u64 {
-        let from = (cursor + 8 * i) as *mut u64;
-        // SAFETY: both lie inside buffers of this thread's slot; records are far shorter than a buffer.
-        unsafe {
-            let v = from.read();
-            if !t.unrecorded {
-                from.write(0);
-            }
-            ((t.buffer + 8 * i) as *mut u64).write(v);
-        }
+    for (i, k) in kept[..partial].iter().enumerate() {
+        // SAFETY: a record is far shorter than a buffer.
+        unsafe { ((t.buffer + 8 * i as u64) as *mut u64).write(*k) };
     }
     t.buffer
 }

@@ -35,8 +35,6 @@ pub struct BlockInfo {
     pub entry: Entry,
     pub hot: u64,
     pub cold: u64,
-    pub hot_len: u32,
-    pub cold_len: u32,
     pub head: u64,
     /// Entry addresses for the two tables; 0 if none yet.
     pub indirect: u64,
@@ -184,11 +182,6 @@ impl Cache {
         found
     }
 
-    /// Mappings changed: forget what we knew of executable memory.
-    pub fn forget_ranges(&mut self) {
-        self.exec.clear();
-    }
-
     /// The head of the block at `pc`, translated if need be.
     pub fn block(&mut self, pc: u64, entry: Entry, one_shot: bool) -> Result<u32, NoCode> {
         if !one_shot {
@@ -299,8 +292,6 @@ impl Cache {
             entry,
             hot: place.hot,
             cold: place.cold,
-            hot_len: out.hot.len() as u32,
-            cold_len: out.cold.len() as u32,
             head,
             indirect: if entry == Entry::Indirect { place.hot } else { 0 },
             ret: if entry == Entry::Return { place.hot } else { 0 },
@@ -357,6 +348,12 @@ impl Cache {
 
     pub fn link_kind(&self, n: u32) -> LinkKind {
         self.links[n as usize].kind
+    }
+
+    /// Instructions in the block that link `n` leaves.
+    pub fn instructions_of_link(&self, n: u32) -> u64 {
+        let b = self.blocks.partition_point(|b| b.first_link <= n).saturating_sub(1);
+        self.again(b as u32).map_or(1, |(block, _)| block.insns.len() as u64)
     }
 
     /// Point link `n` at block `b`, if it can be reached.

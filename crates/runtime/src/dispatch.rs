@@ -205,17 +205,59 @@ fn emulate(t: &mut Thread) {
                     unsafe { sys::call(sys::ARCH_PRCTL, [0x1002, 0, 0, 0, 0, 0]) };
                 }
             }
-            _ => return unsupported(t, b"a far jump or call"),
+            _ if insn.is_call_far_indirect() || insn.is_jmp_far_indirect() => return far(t, &insn),
+            _ => return unsupported(t, b"this form of far jump or call"),
         },
     }
     t.pc = next;
     buffer::push_state(t);
 }
 
+/// A far jump or call through memory, within 64-bit code.
+fn far(t: &mut Thread, insn: &iced_x86::Instruction) {
+    use iced_x86::{Code, Register};
+    let value = |r: Register| match r {
+        Register::FS => t.fs_base,
+        Register::GS => t.app_gs,
+        r if r.is_segment_register() => 0,
+        r => t.regs[r.full_register().number()],
+    };
+    let at = insn.virtual_address(0, 0, |r, _, _| Some(value(r))).unwrap_or(0);
+    let size: u64 = match insn.code() {
+        Code::Call_m1664 | Code::Jmp_m1664 => 8,
+        Code::Call_m1632 | Code::Jmp_m1632 => 4,
+        _ => return unsupported(t, b"a 16-bit far jump or call"),
+    };
+    let mut words = [0u64; 2];
+    let read = crate::heap::copy_in_target(words.as_mut_ptr() as u64, at, size as usize + 2);
+    let (target, selector) = if size == 8 { (words[0], words[1]) } else { (words[0] & 0xffff_ffff, words[0] >> 32) };
+    if !read {
+        return fault(t, at);
+    }
+    if selector & 0xffff != 0x33 {
+        return unsupported(t, b"a far branch out of 64-bit code");
+    }
+    if insn.is_call_far_indirect() {
+        let (cs, back) = (0x33u64.to_le_bytes(), insn.next_ip().to_le_bytes());
+        let rsp = t.regs[RSP];
+        let n = size as usize;
+        if !crate::heap::copy_in_target(rsp - size, cs.as_ptr() as u64, n)
+            || !crate::heap::copy_in_target(rsp - 2 * size, back.as_ptr() as u64, n)
+        {
+            return fault(t, rsp - size);
+        }
+        t.regs[RSP] -= 2 * size;
+    }
+    t.pc = target;
+    buffer::push_state(t);
+}
+
 /// The instruction at `t.pc` faulted at `addr` while we carried it out: its accesses did not happen.
 fn fault(t: &mut Thread, addr: u64) {
-    let words = [record::CUT, 0, t.regs[RCX], t.regs[6], t.regs[7], 0];
+    let done = CACHE.lock().instructions_of_link(t.link) - 1;
+    let words = [record::CUT, done, t.regs[RCX], t.regs[6], t.regs[7], 0];
     buffer::push(t, &words);
+    buffer::push_state(t);
     signals::synthesize(t, signals::SIGSEGV, 1, addr, 14, 4);
 }
 

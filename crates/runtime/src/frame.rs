@@ -30,8 +30,6 @@ const _: () = assert!(core::mem::size_of::<Ucontext>() == 304);
 pub const ORDER: [usize; 16] = [8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 3, 2, 0, 1, 4];
 /// Index of r15 in [`Ucontext::regs`].
 pub const UC_R15: usize = 7;
-pub const UC_RCX: usize = 14;
-pub const UC_RSP: usize = 15;
 
 /// What fault registers a frame shows.
 #[derive(Clone, Copy, Default)]
@@ -182,4 +180,31 @@ pub fn build(t: &Thread, sp: u64, mut uc: Ucontext, info: &[u64; 16], restorer: 
     } else {
         None
     }
+}
+
+/// Lanes that an interrupted gather or scatter has done, as bits: it clears their mask as it goes. 0 for other instructions.
+pub fn lanes_done(insn: &iced_x86::Instruction, fp: u64) -> u64 {
+    if !insn.is_vsib() || fp == 0 {
+        return 0;
+    }
+    let present = read_target::<u64>(fp + HEADER as u64).unwrap_or(0);
+    let component = |n: u32| fp + __cpuid_count(0xd, n).ebx as u64;
+    if insn.op_mask() != iced_x86::Register::None {
+        const OPMASKS: u32 = 5;
+        if present & (1 << OPMASKS) == 0 {
+            return u64::MAX;
+        }
+        let active = read_target::<u64>(component(OPMASKS) + 8 * insn.op_mask().number() as u64).unwrap_or(0);
+        return !active;
+    }
+    const UPPER_HALVES: u32 = 2;
+    let n = insn.op2_register().number() as u64;
+    let size = insn.memory_size().size().max(4);
+    let mut mask = [0u8; 32];
+    copy_in_target(mask.as_mut_ptr() as u64, fp + XMM_OFFSET as u64 + 16 * n, 16);
+    if present & (1 << UPPER_HALVES) != 0 {
+        copy_in_target(mask[16..].as_mut_ptr() as u64, component(UPPER_HALVES) + 16 * n, 16);
+    }
+    let lanes = mask.chunks(size).enumerate();
+    lanes.filter(|(_, lane)| lane[size - 1] & 0x80 == 0).map(|(i, _)| 1 << i).sum()
 }

@@ -4,7 +4,7 @@ use crate::lock::Lock;
 use crate::maps::Range;
 use crate::sys;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::Ordering::*;
 use memtrail_ring::{self as ring, message, record, slot_kind};
 
 pub struct Process {
@@ -149,6 +149,3 @@ pub fn define_block(ids: u32, pc: u64, code: &[u8]) -> u32 {
     PROCESS.lock().send(message::BLOCK, &[id as u64 | (code.len() as u64) << 32, pc], code);
     id
 }
-
-/// Threads that may write records; when it drops to zero the process is over.
-pub static THREADS: AtomicU64 = AtomicU64::new(1);

@@ -251,7 +251,7 @@ fn interrupt(t: &mut Thread, cache: &Cache, uc: &mut Ucontext) {
     };
     restore(t, &site);
     if let Some(block) = block {
-        settle(t, &block, &site);
+        settle(t, &block, &site, uc.fpstate);
     }
 }
 
@@ -278,7 +278,7 @@ fn restore(t: &mut Thread, site: &Site) {
 }
 
 /// Make the record say exactly what happened.
-fn settle(t: &mut Thread, block: &Block, site: &Site) {
+fn settle(t: &mut Thread, block: &Block, site: &Site, fpstate: u64) {
     if t.buffer == 0 || site.recorded == Recorded::Nothing {
         return;
     }
@@ -287,7 +287,8 @@ fn settle(t: &mut Thread, block: &Block, site: &Site) {
     // The store that begins a record is at most a page's width from the guard: words past it go to the next buffer.
     let room = (t.buffer + ring::BUFFER_BYTES as u64 - t.cursor) / 8;
     if site.recorded == Recorded::Open {
-        if site.done == 0 && !site.in_loop {
+        let divisible = block.insns[0].is_vsib() || block.insns[0].is_string_instruction();
+        if site.done == 0 && !site.in_loop && !divisible {
             put(t.cursor, 0);
             return;
         }
@@ -297,7 +298,8 @@ fn settle(t: &mut Thread, block: &Block, site: &Site) {
         if site.in_loop {
             if let Some((reg, step)) = block.counter() {
                 let now = t.regs[reg];
-                let moved = block.moved_before(reg, site.done as usize);
+                // Past the loop's end the counter is what the record wants; inside, what it was when the iteration began.
+                let moved = if whole { 0 } else { block.moved_before(reg, site.done as usize) };
                 let entry = if step.low32 { now.wrapping_sub(moved) as u32 as u64 } else { now.wrapping_sub(moved) };
                 put(t.cursor + 8 * (words as u64 - 1), entry);
             }
@@ -305,7 +307,8 @@ fn settle(t: &mut Thread, block: &Block, site: &Site) {
         t.cursor += 8 * words as u64;
     }
     if !whole && !(site.in_loop && site.done == 0) {
-        let cut = [record::CUT, site.done as u64, t.regs[RCX], t.regs[RSI], t.regs[RDI], 0];
+        let lanes = block.insns.get(site.done as usize).map_or(0, |i| frame::lanes_done(i, fpstate));
+        let cut = [record::CUT, site.done as u64, t.regs[RCX], t.regs[RSI], t.regs[RDI], lanes];
         buffer::push(t, &cut);
     }
     buffer::push_state(t);

@@ -4,6 +4,7 @@
 //! of a repeated string instruction, one per active lane of a masked or indexed one, a read then a write for a
 //! read-modify-write, prefetches marked.
 use crate::plan::{Addr, Layout, Lin, Mask, PlannedAccess, Shape, Slot, FS, GS};
+use crate::masked;
 use crate::symbolic::{gpr, Atom, Machine, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP_REG};
 use alloc::vec::Vec;
 use iced_x86::{Code, Instruction, InstructionInfo, MemorySize, Mnemonic, OpAccess, OpKind, Register};
@@ -115,6 +116,19 @@ impl Accesses<'_> {
                     _ => 2,
                 };
                 self.pops(at, 2, size);
+            }
+            Call if insn.is_call_far_indirect() => {
+                let addr = self.address(insn, at.i);
+                self.plain(at, Kind::Read, addr, insn.memory_size().size() as u32);
+                let size: u64 = match insn.code() {
+                    Code::Call_m1616 => 2,
+                    Code::Call_m1632 => 4,
+                    _ => 8,
+                };
+                for k in 1..=2 {
+                    let addr = Addr::of(self.machine.regs[RSP_REG].offset((k * size).wrapping_neg()));
+                    self.plain(at, Kind::Write, addr, size as u32);
+                }
             }
             Iretq => self.pops(at, 5, 8),
             Iretd => self.pops(at, 5, 4),
@@ -255,12 +269,12 @@ impl Accesses<'_> {
             }
             _ => {}
         }
-        if insn.op_mask() == Register::None {
+        if insn.op_mask() == Register::None || masked::reads_whole(insn) {
             return Shape::Plain { addr, size: memory.size() as u32 };
         }
         let word = self.machine.atom(Atom::Opmask { pos: i as u16, reg: insn.op_mask() });
         let mask = Mask::Bits(word);
-        let size = element(memory) as u8;
+        let size = masked::element(insn).min(memory.size()) as u8;
         let vector = (0..insn.op_count())
             .filter(|&op| insn.op_kind(op) == OpKind::Register && insn.op_register(op).is_vector_register())
             .map(|op| insn.op_register(op).size())
@@ -275,8 +289,8 @@ impl Accesses<'_> {
                 Shape::Broadcast { addr, lanes, mask, size }
             }
             _ if insn.is_broadcast() => {
-                let lanes = (vector / size as usize) as u8;
-                Shape::Broadcast { addr, lanes, mask, size }
+                let size = memory.size() as u8;
+                Shape::Broadcast { addr, lanes: masked::broadcast_lanes(insn), mask, size }
             }
             _ if is_tuple_broadcast(insn.mnemonic()) => {
                 let lanes = (vector / size as usize) as u8;
@@ -371,7 +385,8 @@ pub fn memory_operand(insn: &Instruction) -> Option<u32> {
     (0..insn.op_count()).find(|&op| insn.op_kind(op) == OpKind::Memory)
 }
 
-fn element(memory: MemorySize) -> usize {
+/// Element size of a memory operand, its whole size if it is no vector.
+pub fn element(memory: MemorySize) -> usize {
     match memory.element_size() {
         0 => memory.size().max(1),
         n => n,

@@ -15,6 +15,7 @@ pub mod plan;
 
 mod accesses;
 mod analyze;
+mod masked;
 mod symbolic;
 
 pub use analyze::{analyze, Block, Capture, Error, Exit, Options, STAND_INS};

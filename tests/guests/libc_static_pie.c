@@ -1,0 +1,3 @@
+// The same program as a static position-independent executable: it relocates itself first.
+// guest: build=static-pie
+#include "libc_mix.h"

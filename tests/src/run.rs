@@ -1,0 +1,243 @@
+//! Running one guest: natively, under the oracle, under the recorder.
+//!
+//! All three get the same argument vector, environment and working directory
+//! and no address randomisation, since all of these move the stack. Output is
+//! taken through a pipe in every case: libc looks at what stdout is.
+
+use crate::compare::{parse, Streams};
+use crate::guest::{modified, Guest};
+use crate::tools;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// A guest that is not done by then hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What can be seen of a run from outside.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Seen {
+    pub stdout: Vec<u8>,
+    /// Exit code, or 128 + signal: a wrapper may pass on either.
+    pub status: i32,
+}
+
+/// How the recorder is asked to instrument.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Configuration {
+    pub probes: Probes,
+    pub max_block: Option<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Probes {
+    Naive,
+    Block,
+    Loop,
+}
+
+impl Probes {
+    pub const ALL: [Probes; 3] = [Probes::Naive, Probes::Block, Probes::Loop];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Probes::Naive => "naive",
+            Probes::Block => "block",
+            Probes::Loop => "loop",
+        }
+    }
+}
+
+impl Configuration {
+    /// Every combination that the test suite runs.
+    pub fn all() -> Vec<Configuration> {
+        let lengths = [None, Some(1)];
+        let with = |probes| lengths.map(|max_block| Configuration { probes, max_block });
+        Probes::ALL.into_iter().flat_map(with).collect()
+    }
+
+    pub fn name(&self) -> String {
+        match self.max_block {
+            None => self.probes.name().to_owned(),
+            Some(n) => format!("{}-max{n}", self.probes.name()),
+        }
+    }
+}
+
+fn code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+/// The fixed surroundings of every run.
+fn prepare(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("LC_ALL", "C")
+        .current_dir(tools::work_directory())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    command
+}
+
+struct Finished {
+    seen: Seen,
+    stderr: String,
+}
+
+fn finish(mut command: Command) -> Result<Finished, String> {
+    let describe = format!("{command:?}");
+    let mut child = command.spawn().map_err(|e| format!("{describe}: {e}"))?;
+    let stdout = drain(child.stdout.take());
+    let stderr = drain(child.stderr.take());
+    let status = wait(&mut child).map_err(|e| format!("{describe}: {e}"))?;
+    let stdout = stdout.join().map_err(|_| "reading stdout failed")?;
+    let stderr = stderr.join().map_err(|_| "reading stderr failed")?;
+    let stderr = String::from_utf8_lossy(&stderr).into_owned();
+    Ok(Finished {
+        seen: Seen {
+            stdout,
+            status: code(status),
+        },
+        stderr,
+    })
+}
+
+fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // A pipe that breaks leaves what came before: the comparison will tell.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+fn wait(child: &mut Child) -> io::Result<ExitStatus> {
+    let start = Instant::now();
+    let mut pause = Duration::from_micros(200);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if start.elapsed() > PATIENCE {
+            // SAFETY: kill takes no pointers; the group was made for this child alone.
+            unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+            child.wait()?;
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "hangs"));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(10));
+    }
+}
+
+pub fn native(guest: &Guest) -> Result<Seen, String> {
+    let binary = guest.built().map_err(|e| e.to_string())?;
+    let mut command = prepare(&binary);
+    command.args(&guest.args);
+    finish(command).map(|f| f.seen)
+}
+
+/// The oracle's account, computed once for each build of the guest and of the oracle.
+pub fn oracle(guest: &Guest) -> Result<(Seen, Streams), String> {
+    let binary = guest.built().map_err(|e| e.to_string())?;
+    let list = with_suffix(&binary, "accesses");
+    let seen_file = with_suffix(&binary, "seen");
+    let inputs = [modified(&binary), modified(tools::oracle()?)];
+    let newer = |time| {
+        inputs
+            .iter()
+            .all(|input| input.as_ref().is_ok_and(|input| *input < time))
+    };
+    if modified(&seen_file).is_ok_and(newer) {
+        if let (Some(seen), Ok(text)) = (load_seen(&seen_file), fs::read(&list)) {
+            return Ok((seen, parse(&text)?));
+        }
+    }
+    let (seen, streams) = oracle_now(guest, &list)?;
+    save_seen(&seen_file, &seen).map_err(|e| e.to_string())?;
+    Ok((seen, streams))
+}
+
+/// The oracle's account of a fresh run, also left in `list`.
+pub fn oracle_now(guest: &Guest, list: &Path) -> Result<(Seen, Streams), String> {
+    let binary = guest.built().map_err(|e| e.to_string())?;
+    let mut command = prepare(tools::oracle()?);
+    command.arg("--no-aslr").arg("-o").arg(list);
+    if !guest.counts_processors() {
+        command.arg("--cpu").arg(some_processor().to_string());
+    }
+    command.arg("--").arg(&binary).args(&guest.args);
+    let finished = finish(command)?;
+    if finished.stderr.contains("memtrail-oracle:") {
+        return Err(finished.stderr);
+    }
+    let text = fs::read(list).map_err(|e| format!("{}: {e}", list.display()))?;
+    Ok((finished.seen, parse(&text)?))
+}
+
+/// Processors in turn: a step is cheapest when oracle and guest share one.
+fn some_processor() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    NEXT.fetch_add(1, Ordering::Relaxed) % processors
+}
+
+/// The recorder's account.
+pub fn recorded(guest: &Guest, configuration: Configuration) -> Result<(Seen, Streams), String> {
+    let binary = guest.built().map_err(|e| e.to_string())?;
+    let trace = with_suffix(&binary, &format!("{}.mtr", configuration.name()));
+    let memtrail = tools::memtrail()?;
+    // A recording may be a file or a directory; an old one must not pass for the new.
+    let _ = fs::remove_file(&trace).or_else(|_| fs::remove_dir_all(&trace));
+    let mut command = prepare(memtrail);
+    command.args(["record", "-f", "--no-aslr", "--probes", configuration.probes.name()]);
+    if let Some(n) = configuration.max_block {
+        command.arg("--max-block").arg(n.to_string());
+    }
+    command.arg("-o").arg(&trace).arg("--").arg(&binary).args(&guest.args);
+    let finished = finish(command)?;
+    let mut dump = prepare(memtrail);
+    dump.arg("dump").arg(&trace);
+    let dumped = finish(dump)?;
+    if dumped.seen.status != 0 {
+        let stderr = finished.stderr + &dumped.stderr;
+        return Err(format!(
+            "dump ended with {}; stderr of record and dump:\n{stderr}",
+            dumped.seen.status
+        ));
+    }
+    let streams = parse(&dumped.seen.stdout)?;
+    let _ = fs::remove_file(&trace).or_else(|_| fs::remove_dir_all(&trace));
+    Ok((finished.seen, streams))
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    name.into()
+}
+
+fn save_seen(path: &Path, seen: &Seen) -> io::Result<()> {
+    let mut bytes = seen.status.to_le_bytes().to_vec();
+    bytes.extend_from_slice(&seen.stdout);
+    fs::write(path, bytes)
+}
+
+fn load_seen(path: &Path) -> Option<Seen> {
+    let bytes = fs::read(path).ok()?;
+    let (status, stdout) = bytes.split_first_chunk::<4>()?;
+    Some(Seen {
+        stdout: stdout.to_vec(),
+        status: i32::from_le_bytes(*status),
+    })
+}
