@@ -530,3 +530,7 @@ fn reset_head(control: &Control, index: usize) {
     head.begin.store(0, Ordering::Relaxed);
     head.end.store(0, Ordering::Relaxed);
 }
+
+#[cfg(test)]
+#[path = "drain_tests.rs"]
+mod tests;
