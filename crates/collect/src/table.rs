@@ -109,7 +109,9 @@ impl Table {
 }
 
 impl Block {
-    fn new(id: u32, plan: Plan) -> Block {
+    fn new(id: u32, mut plan: Plan) -> Block {
+        // Kept for the whole session, by the hundred thousand.
+        plan.accesses.shrink_to_fit();
         let fixed = Fixed::of(&plan);
         let derived_from = plan.slots() - plan.derived.len();
         let rsp_derived = plan.exit_rsp.terms().iter().any(|t| t.0 as usize >= derived_from);
