@@ -26,14 +26,7 @@ fn main() {
         .expect("crates/tracee has a parent")
         .to_path_buf();
     for source in ["runtime", "translate", "ring", "model"] {
-        for part in [
-            "src",
-            "Cargo.toml",
-            "build.rs",
-            "link.ld",
-            "Cargo.lock",
-            ".cargo",
-        ] {
+        for part in ["src", "Cargo.toml", "build.rs", "link.ld", "Cargo.lock", ".cargo"] {
             let path = crates.join(source).join(part);
             if path.exists() {
                 println!("cargo:rerun-if-changed={}", path.display());

@@ -17,9 +17,7 @@ pub struct Counts {
 
 impl Counts {
     pub fn accesses(&self) -> u64 {
-        self.reads
-            .wrapping_add(self.writes)
-            .wrapping_add(self.prefetches)
+        self.reads.wrapping_add(self.writes).wrapping_add(self.prefetches)
     }
     /// Bytes read and written. A prefetch moves none as far as the program can see.
     pub fn bytes(&self) -> u64 {

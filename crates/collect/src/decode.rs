@@ -147,12 +147,7 @@ impl ThreadDecoder {
     }
 
     /// Decodes the words of one buffer.
-    pub fn feed<C: Consumer>(
-        &mut self,
-        table: &Table,
-        words: &[u64],
-        consumer: &mut C,
-    ) -> Result<(), DecodeError> {
+    pub fn feed<C: Consumer>(&mut self, table: &Table, words: &[u64], consumer: &mut C) -> Result<(), DecodeError> {
         let mut at = 0;
         if !self.held.is_empty() && words.first().is_some_and(|&w| w != END) {
             let held = std::mem::take(&mut self.held);
@@ -176,11 +171,7 @@ impl ThreadDecoder {
     }
 
     /// The thread has ended, or its image was replaced: nothing follows the last record.
-    pub fn finish<C: Consumer>(
-        &mut self,
-        table: &Table,
-        consumer: &mut C,
-    ) -> Result<(), DecodeError> {
+    pub fn finish<C: Consumer>(&mut self, table: &Table, consumer: &mut C) -> Result<(), DecodeError> {
         if !self.held.is_empty() {
             let held = std::mem::take(&mut self.held);
             self.block(table, &held, &[], 0, consumer)?;
@@ -209,9 +200,7 @@ impl ThreadDecoder {
         consumer: &mut C,
     ) -> Result<usize, DecodeError> {
         let head = record[0];
-        let found = table
-            .find(head)
-            .ok_or(DecodeError::UnknownBlock { id: head })?;
+        let found = table.find(head).ok_or(DecodeError::UnknownBlock { id: head })?;
         let (cut, next) = match words.get(next) {
             Some(&CUT) => {
                 let end = next + record_words(table, words, next)?;
@@ -294,8 +283,7 @@ impl ThreadDecoder {
 fn wrapped_trips(counter: &Step) -> Option<u64> {
     let by = counter.by as i64;
     let all = 1u64 << 32;
-    (counter.low32 && by.unsigned_abs().is_power_of_two() && by.unsigned_abs() <= all)
-        .then(|| all / by.unsigned_abs())
+    (counter.low32 && by.unsigned_abs().is_power_of_two() && by.unsigned_abs() <= all).then(|| all / by.unsigned_abs())
 }
 
 fn parse_cut(block: &Block, words: &[u64]) -> Result<Cut, DecodeError> {

@@ -9,9 +9,7 @@ use crate::decode::{extent, tail, Tail, ThreadDecoder};
 use crate::session::{self, Session};
 use crate::{messages, Counter, Counts, DecodeError, Message, Table};
 use memtrail_model::Thread;
-use memtrail_ring::{
-    request, slot_kind, slot_state, Slot as Control, BUFFERS, BUFFER_WORDS, MAX_RECORD_WORDS,
-};
+use memtrail_ring::{request, slot_kind, slot_state, Slot as Control, BUFFERS, BUFFER_WORDS};
 use memtrail_tracee::{Wake, XsaveTable};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -19,8 +17,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Duration;
 
-/// How long the drain sleeps if nobody rings. A safety net, not the rhythm.
-const NAP: Duration = Duration::from_millis(20);
+/// How long the drain sleeps if nobody rings. Definitions do not ring: while they come, short
+/// naps keep their analysis in step with the target instead of leaving it for the end.
+const SHORTEST_NAP: Duration = Duration::from_millis(1);
+const LONGEST_NAP: Duration = Duration::from_millis(20);
 
 /// The records of one buffer of one thread.
 #[derive(Clone, Copy, Debug)]
@@ -71,27 +71,8 @@ pub struct Drained {
 pub(crate) enum Note {
     /// A process has shown up.
     Watch { pid: i32 },
-    /// A thread is about to exec.
-    Seize(ExecRequest),
-    /// That exec failed.
-    ExecFailed { slot: usize, tid: i32 },
     /// Draining has failed.
     Failed,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ExecRequest {
-    pub slot: usize,
-    pub tid: i32,
-    /// Of the thread's data slot, if it has one.
-    pub owner: Option<Owner>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
-    pub pid: i32,
-    pub process: u32,
-    pub thread: u32,
 }
 
 /// From the supervisor to the drain.
@@ -110,14 +91,12 @@ struct Seen {
     owner_pid: i32,
     /// Words of the current definitions buffer already read.
     read: usize,
-    request: u32,
 }
 
 pub(crate) struct Drain<'s, S> {
     session: &'s Session,
     sink: &'s mut S,
     table: Table,
-    xsave: &'s XsaveTable,
     counter: Counter<'s>,
     seen: Vec<Seen>,
     watched: BTreeSet<i32>,
@@ -126,6 +105,7 @@ pub(crate) struct Drain<'s, S> {
     processes: BTreeSet<u32>,
     scratch: Vec<u64>,
     report: Drained,
+    next_nap: Duration,
     notes: Sender<Note>,
     wake: Wake,
 }
@@ -143,7 +123,6 @@ impl<'s, S: Sink> Drain<'s, S> {
             session,
             sink,
             table,
-            xsave,
             counter: Counter::new(xsave),
             seen: Vec::new(),
             watched: BTreeSet::new(),
@@ -152,6 +131,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             processes: BTreeSet::new(),
             scratch: Vec::with_capacity(BUFFER_WORDS),
             report: Drained::default(),
+            next_nap: SHORTEST_NAP,
             notes,
             wake,
         }
@@ -161,6 +141,9 @@ impl<'s, S: Sink> Drain<'s, S> {
     pub fn run(mut self, orders: Receiver<Order>) -> Drained {
         loop {
             let worked = self.pass();
+            if worked {
+                self.next_nap = SHORTEST_NAP;
+            }
             match orders.try_recv() {
                 Ok(Order::Retire { pid, done }) => {
                     self.guard(|d| d.retire(pid));
@@ -182,8 +165,11 @@ impl<'s, S: Sink> Drain<'s, S> {
         let header = self.session.header();
         let bell = header.doorbell.load(Ordering::Acquire);
         header.asleep.store(1, Ordering::SeqCst);
-        if !self.pass() {
-            session::sleep(&header.doorbell, bell, NAP);
+        if self.pass() {
+            self.next_nap = SHORTEST_NAP;
+        } else {
+            session::sleep(&header.doorbell, bell, self.next_nap);
+            self.next_nap = (self.next_nap * 2).min(LONGEST_NAP);
         }
         header.asleep.store(0, Ordering::Relaxed);
     }
@@ -213,8 +199,7 @@ impl<'s, S: Sink> Drain<'s, S> {
     /// Looks at every slot once. Returns whether anything was there.
     fn pass(&mut self) -> bool {
         let slots = self.session.slots();
-        self.seen
-            .resize(slots.max(self.seen.len()), Seen::default());
+        self.seen.resize(slots.max(self.seen.len()), Seen::default());
         let mut worked = false;
         for slot in 0..slots {
             let control = self.session.control(slot);
@@ -248,52 +233,40 @@ impl<'s, S: Sink> Drain<'s, S> {
                 owner_pid: pid,
                 ..Seen::default()
             };
-            self.processes
-                .insert(control.process.load(Ordering::Relaxed));
-            if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {
-                self.threads.insert(control.thread.load(Ordering::Relaxed));
+            if self.followed(control) {
+                self.count(control);
             }
             if self.watched.insert(pid) {
                 self.note(Note::Watch { pid });
             }
         }
+        // The supervisor answers. Ringing again until it has costs little; remembering what was
+        // asked before would miss the same question asked twice.
         let asked = control.request.load(Ordering::Acquire);
-        if asked == self.seen[slot].request {
-            return;
-        }
-        self.seen[slot].request = asked;
-        let tid = control.request_tid.load(Ordering::Relaxed) as i32;
-        match asked {
-            request::SEIZE if self.report.failure.is_some() => self.refuse(control),
-            request::SEIZE => self.note(Note::Seize(ExecRequest {
-                slot,
-                tid,
-                owner: self.owner(tid),
-            })),
-            request::FAILED => self.note(Note::ExecFailed { slot, tid }),
-            _ => {}
+        if asked == request::SEIZE || asked == request::FAILED {
+            self.wake.ring();
         }
     }
 
-    fn refuse(&self, control: &Control) {
-        control.request.store(request::REFUSED, Ordering::Release);
-        session::wake(&control.request);
+    fn count(&mut self, control: &Control) {
+        let process = control.process.load(Ordering::Relaxed);
+        self.processes.insert(process);
+        if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {
+            self.threads.insert(control.thread.load(Ordering::Relaxed));
+        }
     }
 
-    /// The thread with this kernel id, as its data slot tells.
-    fn owner(&self, tid: i32) -> Option<Owner> {
-        (0..self.session.slots())
-            .map(|i| self.session.control(i))
-            .find(|c| {
-                c.state.load(Ordering::Acquire) == slot_state::ACTIVE
-                    && c.kind.load(Ordering::Relaxed) == slot_kind::DATA
-                    && c.tid.load(Ordering::Relaxed) as i32 == tid
-            })
-            .map(|c| Owner {
-                pid: c.pid.load(Ordering::Relaxed) as i32,
-                process: c.process.load(Ordering::Relaxed),
-                thread: c.thread.load(Ordering::Relaxed),
-            })
+    /// Whether this slot's process is recorded. A child that is not followed has slots, too.
+    fn followed(&self, control: &Control) -> bool {
+        let follow = self.session.header().follow.load(Ordering::Relaxed) == 1;
+        follow || control.process.load(Ordering::Relaxed) == 0
+    }
+
+    /// Whether the records in this slot are meant for us. Threads that are not recorded write
+    /// over their first buffer again and again.
+    fn meant_for_us(&self, control: &Control) -> bool {
+        let discard = self.session.header().discard.load(Ordering::Relaxed) == 1;
+        !discard && self.followed(control)
     }
 
     fn take_definitions(&mut self, slot: usize, control: &Control) -> Result<bool, CollectError> {
@@ -338,8 +311,7 @@ impl<'s, S: Sink> Drain<'s, S> {
 
     fn take_all_definitions(&mut self) -> Result<(), CollectError> {
         let slots = self.session.slots();
-        self.seen
-            .resize(slots.max(self.seen.len()), Seen::default());
+        self.seen.resize(slots.max(self.seen.len()), Seen::default());
         for slot in 0..slots {
             let control = self.session.control(slot);
             let state = control.state.load(Ordering::Acquire);
@@ -372,10 +344,7 @@ impl<'s, S: Sink> Drain<'s, S> {
     }
 
     /// Tries `check`; if it meets an unknown block, drains definitions and tries once more.
-    fn with_definitions<T>(
-        &mut self,
-        check: impl Fn(&Self) -> Result<T, DecodeError>,
-    ) -> Result<T, CollectError> {
+    fn with_definitions<T>(&mut self, check: impl Fn(&Self) -> Result<T, DecodeError>) -> Result<T, CollectError> {
         match check(self) {
             Err(DecodeError::UnknownBlock { .. }) => {
                 self.take_all_definitions()?;
@@ -385,12 +354,7 @@ impl<'s, S: Sink> Drain<'s, S> {
         }
     }
 
-    fn hand_on(
-        &mut self,
-        control: &Control,
-        index: usize,
-        words: &[u64],
-    ) -> Result<(), CollectError> {
+    fn hand_on(&mut self, control: &Control, index: usize, words: &[u64]) -> Result<(), CollectError> {
         if words.is_empty() {
             return Ok(());
         }
@@ -412,11 +376,11 @@ impl<'s, S: Sink> Drain<'s, S> {
         Ok(())
     }
 
-    /// Zeroes a buffer and gives it back. What was moved to the next buffer may still lie behind
-    /// the words that count.
+    /// Zeroes a buffer and gives it back. Behind the words that count there may be the beginning
+    /// of a record that the producer is just moving to its next buffer: that is the producer's to
+    /// zero, and must not be touched here.
     fn release(&self, slot: usize, control: &Control, index: usize, words: usize) {
-        let used = (words + MAX_RECORD_WORDS).min(BUFFER_WORDS);
-        zero(&self.session.buffer(slot, index)[..used]);
+        zero(&self.session.buffer(slot, index)[..words]);
         reset_head(control, index);
         control.consumed.fetch_add(1, Ordering::Release);
         control.space.fetch_add(1, Ordering::SeqCst);
@@ -446,12 +410,7 @@ impl<'s, S: Sink> Drain<'s, S> {
 
     /// Takes the rest of a slot and frees it. `by_itself`: the producer closed it, so what it
     /// wrote is complete.
-    fn close(
-        &mut self,
-        slot: usize,
-        control: &Control,
-        by_itself: bool,
-    ) -> Result<(), CollectError> {
+    fn close(&mut self, slot: usize, control: &Control, by_itself: bool) -> Result<(), CollectError> {
         self.take(slot, control)?;
         if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {
             self.take_rest(slot, control, by_itself)?;
@@ -466,19 +425,16 @@ impl<'s, S: Sink> Drain<'s, S> {
 
     /// The buffer that was being written. Read twice: the first look decides how far records are
     /// whole, the second sees at least that much even if the thread still runs.
-    fn take_rest(
-        &mut self,
-        slot: usize,
-        control: &Control,
-        by_itself: bool,
-    ) -> Result<(), CollectError> {
+    fn take_rest(&mut self, slot: usize, control: &Control, by_itself: bool) -> Result<(), CollectError> {
+        if !self.meant_for_us(control) {
+            return Ok(());
+        }
         let index = (control.produced.load(Ordering::Acquire) % BUFFERS as u64) as usize;
         let complete = control.buffers[index].words.load(Ordering::Acquire) as usize;
         let buffer = self.session.buffer(slot, index);
         let first = copy(buffer, Vec::new());
         let complete = if by_itself { BUFFER_WORDS } else { complete };
-        let Tail { keep, lost } =
-            self.with_definitions(|d| tail(&d.table, &first, complete.min(BUFFER_WORDS)))?;
+        let Tail { keep, lost } = self.with_definitions(|d| tail(&d.table, &first, complete.min(BUFFER_WORDS)))?;
         self.report.lost_tail += lost;
         let second = copy(&buffer[..keep], first);
         self.hand_on(control, index, &second)
@@ -531,7 +487,6 @@ impl<'s, S: Sink> Drain<'s, S> {
                 Ok(true)
             });
         }
-        let _ = self.xsave;
         self.report.counts = self.counter.counts;
         self.report.threads = self.threads.len() as u32;
         self.report.processes = self.processes.len() as u32;
@@ -575,3 +530,7 @@ fn reset_head(control: &Control, index: usize) {
     head.begin.store(0, Ordering::Relaxed);
     head.end.store(0, Ordering::Relaxed);
 }
+
+#[cfg(test)]
+#[path = "drain_tests.rs"]
+mod tests;

@@ -126,10 +126,7 @@ fn one(kind: u32, p: &[u64]) -> Option<Message> {
             prot: low(*a),
             path: bytes(path, high(*a) as usize)?,
         },
-        (m::UNMAP, [addr, len, ..]) => Message::Unmap {
-            addr: *addr,
-            len: *len,
-        },
+        (m::UNMAP, [addr, len, ..]) => Message::Unmap { addr: *addr, len: *len },
         (m::EXIT, [status, ..]) => Message::Exit { status: *status },
         (m::WARN, [count, text @ ..]) => Message::Warn {
             text: String::from_utf8_lossy(&bytes(text, *count as usize)?).into_owned(),

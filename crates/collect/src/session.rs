@@ -4,8 +4,8 @@
 //! in it is reached as atomics, because other processes write it at any time; a target gone mad
 //! can therefore give us wrong values but never undefined behaviour.
 use memtrail_ring::{
-    buffer_offset, collector, record, slot_offset, Probes, Session as Header, Slot as Control,
-    BUFFER_WORDS, MAGIC, SESSION_BYTES, SLOTS, VERSION,
+    buffer_offset, collector, record, slot_offset, Probes, Session as Header, Slot as Control, BUFFER_WORDS, MAGIC,
+    SESSION_BYTES, SLOTS, VERSION,
 };
 use std::fs::File;
 use std::io;
@@ -132,9 +132,7 @@ impl Session {
 
     /// Tells every target that nobody drains any more, and wakes those that wait for us.
     pub fn abandon(&self) {
-        self.header()
-            .collector
-            .store(collector::GONE, Ordering::Release);
+        self.header().collector.store(collector::GONE, Ordering::Release);
         for i in 0..self.slots() {
             let control = self.control(i);
             control.space.fetch_add(1, Ordering::Release);
@@ -190,15 +188,7 @@ pub fn sleep(word: &AtomicU32, value: u32, timeout: Duration) {
         tv_nsec: timeout.subsec_nanos().into(),
     };
     // SAFETY: FUTEX_WAIT reads the word and the time for the duration of the call.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAIT,
-            value,
-            &raw const time,
-        )
-    };
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &raw const time) };
 }
 
 #[cfg(test)]

@@ -104,10 +104,7 @@ impl Values<'_> {
             ..
         } = shape
         else {
-            return Ok(Repeated {
-                elements: 0,
-                step: 0,
-            });
+            return Ok(Repeated { elements: 0, step: 0 });
         };
         let narrow = |v: u64| if *low32 { v as u32 as u64 } else { v };
         let (after, moved) = match self.cut {
@@ -147,11 +144,7 @@ impl Values<'_> {
                 if !has(present) {
                     continue;
                 }
-                let begin = if c.aligned {
-                    next.next_multiple_of(64)
-                } else {
-                    next
-                };
+                let begin = if c.aligned { next.next_multiple_of(64) } else { next };
                 next = begin + u64::from(c.size);
                 begin
             } else {
@@ -196,18 +189,12 @@ pub(crate) fn expand(
     expand_rare(access, v, &mut emit)
 }
 
-fn expand_rare(
-    access: &PlannedAccess,
-    v: &Values,
-    emit: &mut dyn FnMut(Kind, u64, u32),
-) -> Result<(), DecodeError> {
+fn expand_rare(access: &PlannedAccess, v: &Values, emit: &mut dyn FnMut(Kind, u64, u32)) -> Result<(), DecodeError> {
     let kind = access.kind;
     match &access.shape {
         Shape::Plain { addr, size } => emit(kind, v.at(addr, 0), *size),
-        Shape::Line { addr, size } => emit(kind, v.at(addr, 0) & !(u64::from(*size) - 1), *size),
-        shape @ Shape::Repeat {
-            source, dest, size, ..
-        } => {
+        Shape::Line { addr, size } => emit(kind, v.at(addr, 0) & !u64::from(*size).wrapping_sub(1), *size),
+        shape @ Shape::Repeat { source, dest, size, .. } => {
             let r = v.repeated(shape)?;
             for i in 0..r.elements {
                 let offset = i.wrapping_mul(r.step);
@@ -289,20 +276,14 @@ fn xsave_mask(low: u64, high: u64) -> u64 {
 }
 
 /// Adds to `counts` what [`expand`] would emit, in time independent of repeat counts.
-pub(crate) fn count(
-    access: &PlannedAccess,
-    v: &Values,
-    counts: &mut Counts,
-) -> Result<(), DecodeError> {
+pub(crate) fn count(access: &PlannedAccess, v: &Values, counts: &mut Counts) -> Result<(), DecodeError> {
     if v.cut.is_some() && !can_be_partial(&access.shape) {
         return Ok(());
     }
     let kind = access.kind;
     match &access.shape {
         Shape::Plain { size, .. } | Shape::Line { size, .. } => counts.add(kind, 1, (*size).into()),
-        shape @ Shape::Repeat {
-            source, dest, size, ..
-        } => {
+        shape @ Shape::Repeat { source, dest, size, .. } => {
             let n = v.repeated(shape)?.elements;
             if source.is_some() {
                 counts.add(Kind::Read, n, (*size).into());
@@ -311,28 +292,19 @@ pub(crate) fn count(
                 counts.add(*kind, n, (*size).into());
             }
         }
-        Shape::Lanes {
-            lanes, mask, size, ..
-        } => {
+        Shape::Lanes { lanes, mask, size, .. } => {
             let done = (0..*lanes).filter(|&i| v.active(mask, i) && v.lane_done(i));
             counts.add(kind, done.count() as u64, (*size).into());
         }
-        Shape::Elements {
-            lanes, mask, size, ..
+        Shape::Elements { lanes, mask, size, .. } | Shape::Packed { lanes, mask, size, .. } => {
+            counts.add(kind, v.active_lanes(mask, *lanes), (*size).into())
         }
-        | Shape::Packed {
-            lanes, mask, size, ..
-        } => counts.add(kind, v.active_lanes(mask, *lanes), (*size).into()),
-        Shape::Broadcast {
-            lanes, mask, size, ..
-        } => {
+        Shape::Broadcast { lanes, mask, size, .. } => {
             let n = u64::from(v.active_lanes(mask, *lanes) > 0);
             counts.add(kind, n, (*size).into());
         }
         Shape::BitWord { size, .. } => counts.add(kind, 1, (*size).into()),
-        Shape::Xstate {
-            low, high, layout, ..
-        } => {
+        Shape::Xstate { low, high, layout, .. } => {
             let mask = xsave_mask(low.eval(v.slots), high.eval(v.slots));
             counts.add(kind, 1, v.xsave_extent(mask, *layout));
         }

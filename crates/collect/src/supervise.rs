@@ -3,13 +3,13 @@
 //! One thread, the one that launched, does all ptrace and waiting; the drain runs beside it. It
 //! is over when the launched process has ended and no process has the session mapped any more,
 //! or when the user says so, or at once with the launched process if children are not followed.
-use crate::drain::{Drain, ExecRequest, Note, Order, Owner};
+use crate::drain::{Drain, Note, Order};
 use crate::session::{self, Session};
 use crate::{Drained, Sink, Table};
-use memtrail_ring::request;
+use memtrail_ring::{collector, request, slot_kind, slot_state};
 use memtrail_tracee::{
-    inject, interrupt, poll_pid, program_is_wrong, seize, wait, Ended, Event, Events, Interrupts,
-    Payload, PidFd, Polled, Serials, Stopped, XsaveTable,
+    inject, interrupt, poll_pid, program_is_wrong, seize, wait, Ended, Event, Events, Interrupts, Payload, PidFd,
+    Polled, Serials, Stopped, XsaveTable,
 };
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -55,6 +55,14 @@ const LOOK_FOR_ORPHANS: Duration = Duration::from_millis(10);
 /// How long the drain may take to close the slots of an image.
 const RETIRE: Duration = Duration::from_secs(60);
 
+/// Whose thread it is, in kernel ids and in serials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Owner {
+    pid: i32,
+    process: u32,
+    thread: u32,
+}
+
 /// A thread we have seized because it is about to exec.
 #[derive(Clone, Copy, Debug)]
 struct Exec {
@@ -89,10 +97,7 @@ pub fn record<S: Sink>(
     let events = Events::new()?;
     let (notes_in, notes) = channel();
     let (orders, orders_out) = channel();
-    let serials = Serials {
-        thread: 0,
-        process: 0,
-    };
+    let serials = Serials { thread: 0, process: 0 };
     if let Err((error, left)) = inject(target, &payload, serials) {
         if let Some(target) = left {
             target.kill();
@@ -149,6 +154,7 @@ impl Supervisor<'_> {
         let mut waiting = false;
         loop {
             self.hear_notes();
+            self.look_at_requests();
             self.look_at_tracees();
             self.look_at_others();
             if self.over() {
@@ -205,8 +211,6 @@ impl Supervisor<'_> {
         while let Ok(note) = self.notes.try_recv() {
             match note {
                 Note::Watch { pid } => self.watch(pid),
-                Note::Seize(asked) => self.seize(asked),
-                Note::ExecFailed { slot, tid } => self.let_go(slot, tid),
                 Note::Failed => (self.notice)(Notice::Failed),
             }
         }
@@ -237,27 +241,62 @@ impl Supervisor<'_> {
         }
     }
 
-    /// A thread is about to exec: trace it from here to its exec event.
-    fn seize(&mut self, asked: ExecRequest) {
-        let owner = asked.owner.or_else(|| self.stranger(asked.tid));
-        let answer = match (owner, seize(asked.tid)) {
-            (Some(owner), Ok(())) => {
-                self.execs.push(Exec {
-                    tid: asked.tid,
-                    owner,
-                });
-                request::READY
+    /// Threads that are about to exec, and execs that failed.
+    fn look_at_requests(&mut self) {
+        for slot in 0..self.session.slots() {
+            let control = self.session.control(slot);
+            let tid = control.request_tid.load(Ordering::Relaxed) as i32;
+            match control.request.load(Ordering::Acquire) {
+                request::SEIZE => self.seize(slot, tid),
+                request::FAILED => self.let_go(slot, tid),
+                _ => {}
             }
-            (_, Err(error)) => {
+        }
+    }
+
+    /// A thread is about to exec: trace it from here to its exec event.
+    fn seize(&mut self, slot: usize, tid: i32) {
+        let draining = self.session.header().collector.load(Ordering::Acquire) == collector::ALIVE;
+        let owner = self.owner(slot, tid).or_else(|| self.stranger(tid));
+        let Some(owner) = owner.filter(|_| draining) else {
+            return self.answer(slot, request::REFUSED);
+        };
+        match seize(tid) {
+            Ok(()) => {
+                self.execs.push(Exec { tid, owner });
+                self.answer(slot, request::READY);
+            }
+            Err(error) => {
                 (self.notice)(Notice::Unrecorded {
-                    pid: asked.tid,
+                    pid: tid,
                     why: error.to_string(),
                 });
-                request::REFUSED
+                self.answer(slot, request::REFUSED);
             }
-            (None, Ok(())) => request::REFUSED,
+        }
+    }
+
+    /// The thread with this kernel id, as its data slot tells. A vfork child still lives in its
+    /// parent's image; with an image of its own it becomes a process of its own.
+    fn owner(&self, slot: usize, tid: i32) -> Option<Owner> {
+        let c = (0..self.session.slots()).map(|i| self.session.control(i)).find(|c| {
+            c.state.load(Ordering::Acquire) == slot_state::ACTIVE
+                && c.kind.load(Ordering::Relaxed) == slot_kind::DATA
+                && c.tid.load(Ordering::Relaxed) as i32 == tid
+        })?;
+        let pid = c.pid.load(Ordering::Relaxed);
+        let borrowed = self.session.control(slot).pid.load(Ordering::Relaxed) != pid;
+        let process = if borrowed {
+            let header = self.session.header();
+            header.next_process.fetch_add(1, Ordering::Relaxed)
+        } else {
+            c.process.load(Ordering::Relaxed)
         };
-        self.answer(asked.slot, answer);
+        Some(Owner {
+            pid: pid as i32,
+            process,
+            thread: c.thread.load(Ordering::Relaxed),
+        })
     }
 
     fn answer(&self, slot: usize, answer: u32) {
@@ -286,10 +325,7 @@ impl Supervisor<'_> {
             let released = match wait(tid) {
                 Ok(Event::Signal(stopped, s)) => stopped.detach(signal(s)),
                 Ok(
-                    Event::Other(stopped)
-                    | Event::GroupStop(stopped)
-                    | Event::Syscall(stopped)
-                    | Event::Exec(stopped),
+                    Event::Other(stopped) | Event::GroupStop(stopped) | Event::Syscall(stopped) | Event::Exec(stopped),
                 ) => stopped.detach(0),
                 Ok(Event::Ended(_)) | Err(_) => Ok(()),
             };
@@ -348,10 +384,7 @@ impl Supervisor<'_> {
         let exec = self.execs.iter().copied().find(|e| e.tid == before);
         self.execs.retain(|e| e.owner.pid != pid && e.tid != before);
         let (done, answered) = channel();
-        self.order(Order::Retire {
-            pid,
-            done: Some(done),
-        });
+        self.order(Order::Retire { pid, done: Some(done) });
         // If the drain is gone the new image will find the session abandoned.
         let _ = answered.recv_timeout(RETIRE);
         let why = match (exec, program_is_wrong(pid)) {

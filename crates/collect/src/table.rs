@@ -56,12 +56,10 @@ impl Table {
 
     /// Adds a block from its code.
     pub fn define(&mut self, id: u32, pc: u64, code: &[u8]) -> Result<(), DecodeError> {
-        let block = memtrail_translate::analyze(code, pc, &self.options).map_err(|e| {
-            DecodeError::BadCode {
-                id,
-                pc,
-                why: format!("{e:?}"),
-            }
+        let block = memtrail_translate::analyze(code, pc, &self.options).map_err(|e| DecodeError::BadCode {
+            id,
+            pc,
+            why: format!("{e:?}"),
         })?;
         self.insert(id, block.plan)
     }
@@ -106,23 +104,17 @@ impl Table {
             _ => block.plan.words as usize,
         };
         // A block that writes no records cannot be found in any.
-        (words > 0).then_some(Found {
-            block,
-            steady,
-            words,
-        })
+        (words > 0).then_some(Found { block, steady, words })
     }
 }
 
 impl Block {
-    fn new(id: u32, plan: Plan) -> Block {
+    fn new(id: u32, mut plan: Plan) -> Block {
+        // Kept for the whole session, by the hundred thousand.
+        plan.accesses.shrink_to_fit();
         let fixed = Fixed::of(&plan);
         let derived_from = plan.slots() - plan.derived.len();
-        let rsp_derived = plan
-            .exit_rsp
-            .terms()
-            .iter()
-            .any(|t| t.0 as usize >= derived_from);
+        let rsp_derived = plan.exit_rsp.terms().iter().any(|t| t.0 as usize >= derived_from);
         Block {
             id,
             counts_need_derived: !fixed.dynamic.is_empty() || rsp_derived,
@@ -151,9 +143,7 @@ fn validate(id: u32, plan: &Plan) -> Result<(), DecodeError> {
     };
     let lin = |l: &Lin, limit: usize| {
         check(l.n as usize, l.terms.len() + 1)?;
-        l.terms()
-            .iter()
-            .try_for_each(|t| check(t.0 as usize, limit))
+        l.terms().iter().try_for_each(|t| check(t.0 as usize, limit))
     };
     let first_derived = slots - plan.derived.len();
     for (i, derived) in plan.derived.iter().enumerate() {
@@ -196,9 +186,7 @@ fn linear_forms(shape: &Shape) -> Vec<Lin> {
         | Shape::Broadcast { addr, .. }
         | Shape::Packed { addr, .. } => vec![addr.lin],
         Shape::BitWord { addr, bit, .. } => vec![addr.lin, *bit],
-        Shape::Xstate {
-            addr, low, high, ..
-        } => vec![addr.lin, *low, *high],
+        Shape::Xstate { addr, low, high, .. } => vec![addr.lin, *low, *high],
         Shape::Repeat {
             source,
             dest,

@@ -24,6 +24,17 @@ pub enum Task {
     Dump(DumpArgs),
     /// Verify a recording: checksums, every record, the totals.
     Check(FileArgs),
+    /// Can this machine record? If not, why, and what to do.
+    Doctor(DoctorArgs),
+    /// Count a program's memory instructions and the probes they need.
+    Points(PointsArgs),
+    /// Measure what recording a command costs.
+    Overhead(OverheadArgs),
+    /// Record a small bundled example and show what to do with it.
+    Demo(DemoArgs),
+    /// The bundled example itself.
+    #[command(name = "__demo", hide = true)]
+    DemoKernel,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -116,4 +127,48 @@ pub struct DumpArgs {
     pub thread: Option<u32>,
     /// The recording.
     pub file: PathBuf,
+}
+
+#[derive(Debug, ArgGroup)]
+pub struct DoctorArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, ArgGroup)]
+pub struct PointsArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// An x86-64 ELF file: program or library.
+    pub program: PathBuf,
+}
+
+#[derive(Debug, ArgGroup)]
+pub struct OverheadArgs {
+    /// Take the best of this many runs.
+    #[arg(short, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub n: u32,
+    /// Print JSON on stderr after the table.
+    #[arg(long)]
+    pub json: bool,
+    /// The program and its arguments.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, ArgGroup)]
+pub struct DemoArgs {
+    /// Where to write the recording [default: memtrail.demo.mtr, overwritten each time].
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwrite the output file.
+    #[arg(short, long)]
+    pub force: bool,
 }

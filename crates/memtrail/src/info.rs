@@ -132,8 +132,7 @@ fn print(header: &Header, t: &Totals, file_bytes: u64, complete: bool) {
 
 pub fn check(args: &FileArgs) -> anyhow::Result<u8> {
     let mut reader = open(&args.file)?;
-    let checked =
-        memtrail_trace::check(&mut reader).with_context(|| args.file.display().to_string())?;
+    let checked = memtrail_trace::check(&mut reader).with_context(|| args.file.display().to_string())?;
     println!(
         "{}: {} accesses in {} chunks of {} threads, {} blocks defined",
         args.file.display(),

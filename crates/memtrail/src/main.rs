@@ -6,10 +6,15 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod demo;
+mod doctor;
 mod dump;
+mod elf;
 mod failure;
 mod format;
 mod info;
+mod overhead;
+mod points;
 mod record;
 mod say;
 
@@ -46,5 +51,10 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Info(args) => info::info(&args),
         Task::Dump(args) => dump::command(&args),
         Task::Check(args) => info::check(&args),
+        Task::Doctor(args) => doctor::command(&args),
+        Task::Points(args) => points::command(&args),
+        Task::Overhead(args) => overhead::command(&args),
+        Task::Demo(args) => demo::command(&args),
+        Task::DemoKernel => demo::kernel(),
     }
 }

@@ -143,11 +143,7 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
         Store::File(writer) => path.map(|p| (p, writer.written())),
         Store::Nowhere => None,
     };
-    Ok(Done {
-        outcome,
-        totals,
-        file,
-    })
+    Ok(Done { outcome, totals, file })
 }
 
 fn cannot_write(path: Option<&Path>) -> String {
@@ -224,9 +220,7 @@ fn header(args: &RecordArgs, pid: i32, xsave: &XsaveTable) -> Header {
 
 fn notice(notice: Notice) {
     match notice {
-        Notice::Unrecorded { pid, why } => {
-            say::line(format_args!("process {pid} goes on unrecorded: {why}"))
-        }
+        Notice::Unrecorded { pid, why } => say::line(format_args!("process {pid} goes on unrecorded: {why}")),
         Notice::Waiting => {
             say::line("the command has ended, its children have not; ^C ends the recording");
         }
@@ -255,12 +249,11 @@ fn write_summary(path: &Path, done: &Done) -> anyhow::Result<()> {
     value["target_user_seconds"] = json!(usage.user.as_secs_f64());
     value["target_system_seconds"] = json!(usage.system.as_secs_f64());
     value["wall_seconds"] = json!(done.outcome.wall.as_secs_f64());
-    std::fs::write(path, format!("{value:#}\n"))
-        .with_context(|| format!("cannot write {}", path.display()))
+    std::fs::write(path, format!("{value:#}\n")).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Tells the user how it went and what to do next; decides the exit status.
-fn finish(args: &RecordArgs, done: &Done, brief: bool) -> anyhow::Result<u8> {
+pub fn finish(args: &RecordArgs, done: &Done, brief: bool) -> anyhow::Result<u8> {
     if let Some(failure) = &done.outcome.drained.failure {
         explain(failure, done);
         return Ok(OURS);

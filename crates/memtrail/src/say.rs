@@ -1,8 +1,12 @@
 //! Our words to the user: on stderr, one prefix, nothing else there.
 
-/// One line to the user.
+use std::io::Write;
+
+/// One line to the user, in one piece: the target writes to the same terminal.
 pub fn line(text: impl std::fmt::Display) {
-    eprintln!("memtrail: {text}");
+    let line = format!("memtrail: {text}\n");
+    // If nobody listens there is nobody to tell.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// An error with its causes. A cause that its effect already names is not said twice.
@@ -17,4 +21,13 @@ pub fn error(error: &anyhow::Error) {
         }
     }
     line(text);
+    if error.chain().any(is_refusal) {
+        line("memtrail doctor may tell why, and what to do");
+    }
+}
+
+/// The kernel does not let us trace.
+fn is_refusal(cause: &(dyn std::error::Error + 'static)) -> bool {
+    use memtrail_tracee::Error::System;
+    matches!(cause.downcast_ref(), Some(System { call, .. }) if call.starts_with("PTRACE_"))
 }

@@ -19,9 +19,5 @@ pub enum Error {
     #[error("the chunk at byte {at}: {source}")]
     Decode { at: u64, source: DecodeError },
     #[error("{what} is {found}, but the recording says {said}")]
-    Mismatch {
-        what: &'static str,
-        said: u64,
-        found: u64,
-    },
+    Mismatch { what: &'static str, said: u64, found: u64 },
 }

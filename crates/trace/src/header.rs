@@ -83,15 +83,10 @@ impl Header {
         if got < fixed.len() {
             return Err(Error::TruncatedHeader { at: got as u64 });
         }
-        let word = |at: usize| {
-            u32::from_le_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]])
-        };
+        let word = |at: usize| u32::from_le_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
         let (found, length, crc) = (word(8), word(12), word(16));
         if found != VERSION {
-            return Err(Error::Version {
-                found,
-                known: VERSION,
-            });
+            return Err(Error::Version { found, known: VERSION });
         }
         if length > LONGEST {
             return Err(Error::BadHeader {
@@ -109,9 +104,7 @@ impl Header {
                 what: "its checksum differs".into(),
             });
         }
-        let header = serde_json::from_slice(&json).map_err(|e| Error::BadHeader {
-            what: e.to_string(),
-        })?;
+        let header = serde_json::from_slice(&json).map_err(|e| Error::BadHeader { what: e.to_string() })?;
         Ok((header, end))
     }
 }

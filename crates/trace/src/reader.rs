@@ -123,8 +123,7 @@ impl<R: Read + Seek> Reader<R> {
         let damaged = |what| Error::Damaged { at: chunk.at, what };
         let payload = self.payload(chunk)?;
         let raw = chunk.head.raw_bytes as usize;
-        let bytes = zstd::bulk::decompress(&payload, raw)
-            .map_err(|_| damaged("a chunk cannot be decompressed"))?;
+        let bytes = zstd::bulk::decompress(&payload, raw).map_err(|_| damaged("a chunk cannot be decompressed"))?;
         if bytes.len() != raw || raw % 8 != 0 {
             return Err(damaged("a chunk has the wrong length"));
         }

@@ -1,9 +1,7 @@
 //! From a recording back to its accesses, and the check that everything in it holds.
 use crate::reader::{Chunk, Ending, Reader};
 use crate::{ChunkKind, Error};
-use memtrail_collect::{
-    messages, Consumer, Counter, Counts, DecodeError, Message, Table, ThreadDecoder, XsaveTable,
-};
+use memtrail_collect::{messages, Consumer, Counter, Counts, DecodeError, Message, Table, ThreadDecoder, XsaveTable};
 use memtrail_model::Thread;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{Read, Seek};
@@ -131,11 +129,7 @@ pub fn check<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Checked, Error> {
             ("the number of writes", t.writes, counts.writes),
             ("the number of prefetches", t.prefetches, counts.prefetches),
             ("the number of bytes", t.bytes, counts.bytes()),
-            (
-                "the number of instructions",
-                t.instructions,
-                counts.instructions,
-            ),
+            ("the number of instructions", t.instructions, counts.instructions),
             ("the number of blocks", t.blocks, counts.blocks),
         ] {
             if said != found {

@@ -34,7 +34,10 @@ pub struct Writer<W> {
 impl Writer<File> {
     /// Empties the file and begins a recording in it.
     pub fn start(file: File, header: &Header) -> io::Result<Writer<File>> {
-        file.set_len(0)?;
+        // Pipes and devices have no length to cut.
+        if file.metadata()?.is_file() {
+            file.set_len(0)?;
+        }
         Writer::new(file, header)
     }
 }
@@ -60,10 +63,8 @@ impl<W: Write> Writer<W> {
     fn words(&mut self, head: Head, words: &[u64]) -> io::Result<()> {
         to_bytes(words, &mut self.bytes);
         self.stored.clear();
-        self.stored
-            .reserve(zstd::zstd_safe::compress_bound(self.bytes.len()));
-        self.compressor
-            .compress_to_buffer(&self.bytes, &mut self.stored)?;
+        self.stored.reserve(zstd::zstd_safe::compress_bound(self.bytes.len()));
+        self.compressor.compress_to_buffer(&self.bytes, &mut self.stored)?;
         let stored = std::mem::take(&mut self.stored);
         let result = self.chunk(head, self.bytes.len(), &stored);
         self.stored = stored;

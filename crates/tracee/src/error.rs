@@ -13,15 +13,9 @@ pub enum Error {
     #[error("{program}: {what}; memtrail records 64-bit x86-64 programs only")]
     WrongMachine { program: String, what: String },
     #[error("{call} failed: {source}")]
-    System {
-        call: &'static str,
-        source: io::Error,
-    },
+    System { call: &'static str, source: io::Error },
     #[error("{call} in the target failed: {source}")]
-    Remote {
-        call: &'static str,
-        source: io::Error,
-    },
+    Remote { call: &'static str, source: io::Error },
     #[error("process {pid} ended before it could be recorded ({how})")]
     Died { pid: i32, how: String },
     #[error("process {pid} stopped in a way that was not expected (wait status {status:#x})")]
@@ -42,9 +36,7 @@ impl Error {
     pub fn exit_status(&self) -> i32 {
         match self {
             Error::NotFound { .. } => 127,
-            Error::CannotExecute { .. }
-            | Error::NoInterpreter { .. }
-            | Error::WrongMachine { .. } => 126,
+            Error::CannotExecute { .. } | Error::NoInterpreter { .. } | Error::WrongMachine { .. } => 126,
             _ => 125,
         }
     }

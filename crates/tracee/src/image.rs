@@ -81,9 +81,7 @@ impl Image {
                 prot: prot(flags),
             };
             let page = PAGE as u64;
-            if segment.offset % page != segment.vaddr % page
-                || segment.file_bytes > segment.memory_bytes
-            {
+            if segment.offset % page != segment.vaddr % page || segment.file_bytes > segment.memory_bytes {
                 return Err(Error::BadImage("a segment cannot be mapped"));
             }
             segments.push(segment);

@@ -50,11 +50,7 @@ impl Payload {
 ///
 /// On an error the target has been given back its registers and is returned, still stopped,
 /// unless it has died.
-pub fn inject(
-    mut target: Stopped,
-    payload: &Payload,
-    serials: Serials,
-) -> Result<(), (Error, Option<Stopped>)> {
+pub fn inject(mut target: Stopped, payload: &Payload, serials: Serials) -> Result<(), (Error, Option<Stopped>)> {
     match prepare(&mut target, payload, serials) {
         Ok(signal) => target.detach(signal).map_err(|e| (e, None)),
         Err(e @ Error::Died { .. }) => Err((e, None)),

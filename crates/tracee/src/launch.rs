@@ -5,7 +5,7 @@
 //! event like every later one. Failures of exec come back through a pipe that exec closes.
 use crate::image::wrong_machine;
 use crate::stopped::{wait, Event, Stopped};
-use crate::{sys, Error};
+use crate::{sys, Ended, Error};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,6 +13,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// A program to run and how.
 #[derive(Clone, Debug)]
@@ -228,6 +229,15 @@ impl Held {
             }),
         }
     }
+}
+
+/// Runs a command without recording it, in the same way otherwise: the base of comparisons.
+pub fn run_native(command: &Command) -> Result<(Ended, Duration), Error> {
+    let target = launch(command)?.exec()?;
+    let (pid, begin) = (target.tid(), Instant::now());
+    target.detach(0)?;
+    let ended = crate::process::wait_for_end(pid)?;
+    Ok((ended, begin.elapsed()))
 }
 
 /// Why the program a process runs cannot be recorded, if so.

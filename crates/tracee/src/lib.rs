@@ -16,6 +16,7 @@
 //! Not for: rings, records, files. This crate knows the session only as a file descriptor.
 
 mod cpu;
+mod doctor;
 mod error;
 mod image;
 mod inject;
@@ -27,9 +28,10 @@ mod stopped;
 mod sys;
 
 pub use cpu::{xsave_table, XsaveComponent, XsaveTable};
+pub use doctor::{examine, Finding, Verdict};
 pub use error::Error;
 pub use inject::{inject, Payload, Serials};
-pub use launch::{launch, program_is_wrong, Command, Held};
+pub use launch::{launch, program_is_wrong, run_native, Command, Held};
 pub use process::{poll_pid, Ended, Events, PidFd, Polled, Usage, Wake};
 pub use signals::{interrupts, Interrupts};
 pub use stopped::{interrupt, seize, wait, Event, Status, Stopped};

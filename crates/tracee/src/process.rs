@@ -129,28 +129,45 @@ pub enum Polled {
     Unknown,
 }
 
-/// Looks, without waiting, whether anything happened to a child or tracee.
-pub fn poll_pid(pid: i32) -> Polled {
+/// `wait4` on one child or tracee: who, wait status, usage.
+fn wait4(pid: i32, flags: i32) -> (i32, i32, Usage) {
     let mut status = 0;
     // SAFETY: zero bytes are a valid rusage, and both pointers are valid for writes.
     let (who, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        let flags = libc::WNOHANG | libc::__WALL;
+        let flags = flags | libc::__WALL;
         (libc::wait4(pid, &mut status, flags, &mut usage), usage)
     };
-    match who {
-        0 => Polled::Nothing,
-        -1 => Polled::Unknown,
-        _ => match Event::from_raw(pid, status) {
-            Event::Ended(status) => Polled::Ended(Ended {
-                status,
-                usage: Usage {
-                    user: duration(usage.ru_utime),
-                    system: duration(usage.ru_stime),
-                },
-            }),
+    let usage = Usage {
+        user: duration(usage.ru_utime),
+        system: duration(usage.ru_stime),
+    };
+    (who, status, usage)
+}
+
+/// Looks, without waiting, whether anything happened to a child or tracee.
+pub fn poll_pid(pid: i32) -> Polled {
+    match wait4(pid, libc::WNOHANG) {
+        (0, ..) => Polled::Nothing,
+        (-1, ..) => Polled::Unknown,
+        (_, status, usage) => match Event::from_raw(pid, status) {
+            Event::Ended(status) => Polled::Ended(Ended { status, usage }),
             event => Polled::Stopped(event),
         },
+    }
+}
+
+/// Waits until a child has ended.
+pub(crate) fn wait_for_end(pid: i32) -> Result<Ended, Error> {
+    loop {
+        let (who, status, usage) = wait4(pid, 0);
+        if let (true, Some(status)) = (who == pid, Status::from_raw(status)) {
+            return Ok(Ended { status, usage });
+        }
+        let error = io::Error::last_os_error();
+        if who == -1 && error.kind() != io::ErrorKind::Interrupted {
+            return Err(Error::system("wait4"));
+        }
     }
 }
 

@@ -52,19 +52,14 @@ impl<'t> Remote<'t> {
     }
 
     /// Makes one system call in the target.
-    pub fn call(
-        &mut self,
-        name: &'static str,
-        number: libc::c_long,
-        args: [u64; 6],
-    ) -> Result<u64, Error> {
+    pub fn call(&mut self, name: &'static str, number: libc::c_long, args: [u64; 6]) -> Result<u64, Error> {
         let mut regs = self.saved;
         regs.rax = number as u64;
         regs.orig_rax = u64::MAX;
         [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9] = args;
         self.target.set_registers(&regs)?;
-        self.to_syscall_stop()?;
-        self.to_syscall_stop()?;
+        self.run_to_syscall_stop()?;
+        self.run_to_syscall_stop()?;
         let result = self.target.registers()?.rax;
         // The kernel returns errors as the last page of numbers.
         if (result as i64) < 0 && (result as i64) >= -4095 {
@@ -76,7 +71,7 @@ impl<'t> Remote<'t> {
         Ok(result)
     }
 
-    fn to_syscall_stop(&mut self) -> Result<(), Error> {
+    fn run_to_syscall_stop(&mut self) -> Result<(), Error> {
         let pid = self.target.tid();
         loop {
             self.target.resume_to_syscall()?;

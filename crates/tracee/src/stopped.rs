@@ -74,10 +74,7 @@ pub(crate) fn seize_child(pid: i32) -> Result<(), Error> {
 pub fn wait(tid: i32) -> Result<Event, Error> {
     match sys::waitpid(tid, 0) {
         Ok(Some((who, status))) => Ok(Event::from_raw(who, status)),
-        Ok(None) => Err(Error::UnexpectedStop {
-            pid: tid,
-            status: 0,
-        }),
+        Ok(None) => Err(Error::UnexpectedStop { pid: tid, status: 0 }),
         Err(source) => Err(Error::System {
             call: "waitpid",
             source,
@@ -131,14 +128,7 @@ impl Stopped {
     pub fn signal_mask(&self) -> Result<u64, Error> {
         let mut mask = 0u64;
         // SAFETY: PTRACE_GETSIGMASK writes the eight bytes of `mask`.
-        let r = unsafe {
-            libc::ptrace(
-                libc::PTRACE_GETSIGMASK,
-                self.tid,
-                SIGNAL_MASK_BYTES,
-                &mut mask,
-            )
-        };
+        let r = unsafe { libc::ptrace(libc::PTRACE_GETSIGMASK, self.tid, SIGNAL_MASK_BYTES, &mut mask) };
         if r == -1 {
             return Err(Error::system("PTRACE_GETSIGMASK"));
         }
@@ -147,8 +137,7 @@ impl Stopped {
 
     pub fn set_signal_mask(&self, mask: u64) -> Result<(), Error> {
         // SAFETY: PTRACE_SETSIGMASK reads the eight bytes of `mask`.
-        let r =
-            unsafe { libc::ptrace(libc::PTRACE_SETSIGMASK, self.tid, SIGNAL_MASK_BYTES, &mask) };
+        let r = unsafe { libc::ptrace(libc::PTRACE_SETSIGMASK, self.tid, SIGNAL_MASK_BYTES, &mask) };
         if r == -1 {
             return Err(Error::system("PTRACE_SETSIGMASK"));
         }

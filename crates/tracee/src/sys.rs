@@ -67,10 +67,7 @@ pub(crate) fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
     if r == -1 {
         return Err(Error::system("pipe2"));
     }
-    Ok((
-        owned("pipe2", ends[0].into())?,
-        owned("pipe2", ends[1].into())?,
-    ))
+    Ok((owned("pipe2", ends[0].into())?, owned("pipe2", ends[1].into())?))
 }
 
 pub(crate) fn kill(pid: i32, signal: i32) {

@@ -1,0 +1,83 @@
+//! `demo`: records a small program we carry with us, this one.
+//!
+//! The example does what most programs do: a loop nest over arrays (a matrix product) and a walk
+//! along pointers (a shuffled list). One shows regular accesses, the other irregular ones.
+use crate::args::{DemoArgs, RecordArgs};
+use crate::format::{bytes, thousands};
+use crate::info::bits_per_access;
+use crate::record::{self, Keep};
+use anyhow::Context;
+use std::hint::black_box;
+
+const N: usize = 64;
+const NODES: usize = 4096;
+
+pub fn command(args: &DemoArgs) -> anyhow::Result<u8> {
+    let me = std::env::current_exe().context("cannot find my own program")?;
+    let mut record_args = RecordArgs::of(vec![me.into(), "__demo".into()]);
+    let output = args.output.clone();
+    // A demo that can only be run once would be a poor one, and the default name is our own.
+    record_args.force = args.force || output.is_none();
+    record_args.output = Some(output.unwrap_or_else(|| "memtrail.demo.mtr".into()));
+    let done = record::run(&record_args, Keep::File)?;
+    if done.outcome.drained.failure.is_some() || done.totals.accesses == 0 {
+        return record::finish(&record_args, &done, true);
+    }
+    let (path, size) = done.file.as_ref().context("no file was written")?;
+    let t = &done.totals;
+    println!("\nThe example ran unmodified, and every access it made was recorded:");
+    println!("  accesses      {:>14}", thousands(t.accesses));
+    println!("  reads         {:>14}", thousands(t.reads));
+    println!("  writes        {:>14}", thousands(t.writes));
+    println!("  bytes moved   {:>14}", thousands(t.bytes));
+    println!("  instructions  {:>14}", thousands(t.instructions));
+    println!(
+        "  in {} of {} ({:.2} bits an access)",
+        path.display(),
+        bytes(*size),
+        bits_per_access(*size, t.accesses)
+    );
+    println!("\nNext:");
+    println!("  memtrail info {}", path.display());
+    println!("  memtrail dump --limit 20 {}", path.display());
+    println!("  memtrail -- ls -l        # or any program of yours");
+    Ok(done.status())
+}
+
+/// What the demo records.
+pub fn kernel() -> anyhow::Result<u8> {
+    println!("example: trace of a {N}x{N} matrix product is {}", matmul());
+    println!("example: a walk over {NODES} list nodes sums to {}", walk());
+    Ok(0)
+}
+
+#[inline(never)]
+fn matmul() -> f64 {
+    let a: Vec<f64> = (0..N * N).map(|i| (i % 7) as f64).collect();
+    let b: Vec<f64> = (0..N * N).map(|i| (i % 5) as f64).collect();
+    let (a, b) = (black_box(a), black_box(b));
+    let mut c = vec![0.0; N * N];
+    for i in 0..N {
+        for j in 0..N {
+            for k in 0..N {
+                c[i * N + j] += a[i * N + k] * b[k * N + j];
+            }
+        }
+    }
+    let c = black_box(c);
+    (0..N).map(|i| c[i * N + i]).sum()
+}
+
+#[inline(never)]
+fn walk() -> usize {
+    // An odd step through a power of two visits every node once, in no obvious order.
+    const STEP: usize = 2741;
+    let next: Vec<usize> = (0..NODES).map(|i| (i + STEP) % NODES).collect();
+    let next = black_box(next);
+    let (mut at, mut sum) = (0, 0);
+    for _ in 0..NODES {
+        sum += at;
+        at = next[at];
+    }
+    sum
+}
