@@ -16,7 +16,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use memtrail_ring::Probes;
-use memtrail_translate::{analyze, emit, emit_entry, Block, Emitted, Entry, Error, LinkKind, Options, Place};
+use memtrail_translate::{
+    analyze, emit, emit_entry, emit_with, Block, EmitScratch, Emitted, Entry, Error, LinkKind, Options, Place, Scratch,
+};
 
 const ARENA_BYTES: u64 = 32 << 20;
 /// Where the part for stubs and constants begins.
@@ -80,6 +82,10 @@ pub struct Cache {
     /// Pages we made read-only because code was translated from them while they were writable.
     pub guarded: Vec<u64>,
     pub options: Options,
+    scratch: Option<(Scratch, EmitScratch)>,
+    /// Where copies of the blocks' code go.
+    code_at: u64,
+    code_end: u64,
 }
 
 pub static CACHE: Lock<Cache> = Lock::new(Cache {
@@ -92,6 +98,9 @@ pub static CACHE: Lock<Cache> = Lock::new(Cache {
     exec: Vec::new(),
     guarded: Vec::new(),
     options: Options { probes: Probes::Loop, max_block: 64 },
+    scratch: None,
+    code_at: 0,
+    code_end: 0,
 });
 
 /// Why no block could be had: what the target would have met natively.
@@ -164,8 +173,10 @@ impl Cache {
 
     /// The range of executable memory that holds `pc`, looked up afresh if it is not known.
     fn executable(&mut self, pc: u64) -> Result<maps::Range, NoCode> {
-        if let Some(r) = self.exec.iter().find(|r| (r.start..r.end).contains(&pc)) {
-            return Ok(*r);
+        if let Some(i) = self.exec.iter().position(|r| (r.start..r.end).contains(&pc)) {
+            // The busiest ranges end up in front.
+            self.exec.swap(i, i / 2);
+            return Ok(self.exec[i / 2]);
         }
         let mut found = Err(NoCode::Unmapped);
         let exec = &mut self.exec;
@@ -190,40 +201,60 @@ impl Cache {
             }
         }
         let range = self.executable(pc)?;
-        let mut bytes = [0u8; 1024];
-        let mut have = 0usize;
-        // Contiguous executable ranges count as one, so that a block may cross from one to the next.
-        let mut end = range.end;
-        while have < bytes.len() {
-            let n = (bytes.len() - have).min((end - pc) as usize - have);
-            if n == 0 || !heap::copy_in_target(bytes[have..].as_mut_ptr() as u64, pc + have as u64, n) {
-                break;
+        // Few blocks are longer than the first helping.
+        for most in [192, 1024] {
+            let mut bytes = [0u8; 1024];
+            let have = self.fetch(pc, range.end, &mut bytes[..most]);
+            if have == 0 {
+                return Err(NoCode::Unmapped);
+            }
+            let mut options = self.options;
+            if one_shot {
+                options.max_block = 1;
+            } else if range.write {
+                self.guard(pc, &mut bytes[..have]);
+            }
+            let (mut scratch, mut emit_scratch) = self.scratch.take().unwrap_or_default();
+            let block = scratch.analyze(&bytes[..have], pc, &options);
+            let done = match block {
+                Ok(block) if block.starved && have == most && most < 1024 => {
+                    scratch.recycle(block);
+                    None
+                }
+                Ok(block) => {
+                    let number = self.install(&block, &bytes, entry, one_shot, &mut emit_scratch);
+                    scratch.recycle(block);
+                    Some(Ok(number))
+                }
+                Err(Error::Truncated { .. }) => Some(Err(NoCode::Unmapped)),
+                Err(Error::Unknown { .. }) => Some(Err(NoCode::Unknown)),
+            };
+            self.scratch = Some((scratch, emit_scratch));
+            if let Some(done) = done {
+                return done;
+            }
+        }
+        Err(NoCode::Unknown)
+    }
+
+    /// Read code at `pc` from executable memory that goes on to `end` at least. Returns the bytes read.
+    fn fetch(&mut self, pc: u64, mut end: u64, to: &mut [u8]) -> usize {
+        let mut have = 0;
+        loop {
+            let n = (to.len() - have).min((end - pc) as usize - have);
+            if n == 0 || !heap::copy_in_target(to[have..].as_mut_ptr() as u64, pc + have as u64, n) {
+                return have;
             }
             have += n;
-            if have < 16 {
-                match self.executable(end) {
-                    Ok(r) => end = r.end,
-                    Err(_) => break,
-                }
-            } else {
-                break;
+            if have == to.len() {
+                return have;
+            }
+            // Contiguous executable ranges count as one, so that a block may cross from one to the next.
+            match self.executable(end) {
+                Ok(r) => end = r.end,
+                Err(_) => return have,
             }
         }
-        if have == 0 {
-            return Err(NoCode::Unmapped);
-        }
-        let mut options = self.options;
-        if one_shot {
-            options.max_block = 1;
-        } else if range.write {
-            self.guard(pc, &mut bytes[..have]);
-        }
-        let block = match analyze(&bytes[..have], pc, &options) {
-            Ok(b) => b,
-            Err(Error::Truncated { .. }) => return Err(NoCode::Unmapped),
-            Err(Error::Unknown { .. }) => return Err(NoCode::Unknown),
-        };
-        Ok(self.install(&block, &bytes, entry, one_shot))
     }
 
     /// Code on a writable page: make the page read-only, so that we learn of changes. The bytes are read again afterwards.
@@ -260,7 +291,7 @@ impl Cache {
         self.arenas.len() - 1
     }
 
-    fn install(&mut self, block: &Block, code: &[u8], entry: Entry, one_shot: bool) -> u32 {
+    fn install(&mut self, block: &Block, code: &[u8], entry: Entry, one_shot: bool, scratch: &mut EmitScratch) -> u32 {
         let code = &code[..block.plan.bytes as usize];
         let ids = block.plan.ids();
         let id = process::define_block(ids, block.pc, code);
@@ -276,16 +307,16 @@ impl Cache {
             probes: self.options.probes,
             map: false,
         };
-        let out = emit(block, code, place);
+        let out = emit_with(scratch, block, code, place);
         self.write(a, &out, &place, number, Piece::Body);
         for &kind in &out.links {
             self.links.push(Link { kind });
         }
-        let copy = alloc::boxed::Box::<[u8]>::from(code);
+        let copy = self.keep(code);
         let head = place.hot + out.head as u64;
         self.blocks.push(BlockInfo {
             pc: block.pc,
-            code: alloc::boxed::Box::leak(copy).as_ptr() as u64,
+            code: copy,
             code_len: block.plan.bytes,
             id,
             first_link: place.link,
@@ -298,6 +329,7 @@ impl Cache {
             alive: !one_shot,
             one_shot,
         });
+        scratch.recycle(out);
         if !one_shot {
             self.insert(block.pc, number);
             for page in block.pc >> 12..=(block.end() - 1) >> 12 {
@@ -305,6 +337,20 @@ impl Cache {
             }
         }
         number
+    }
+
+    /// Keep a copy of `code` for ever.
+    fn keep(&mut self, code: &[u8]) -> u64 {
+        const CHUNK: u64 = 1 << 18;
+        if self.code_at + code.len() as u64 > self.code_end {
+            self.code_at = heap::region(CHUNK as usize, sys::PROT_READ | sys::PROT_WRITE);
+            self.code_end = self.code_at + CHUNK;
+        }
+        let at = self.code_at;
+        // SAFETY: the chunk is ours and has room.
+        unsafe { core::ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, code.len()) };
+        self.code_at += code.len() as u64;
+        at
     }
 
     fn write(&mut self, a: usize, out: &Emitted, place: &Place, number: u32, piece: Piece) {
@@ -361,9 +407,25 @@ impl Cache {
         let LinkKind::Direct { patch, .. } = self.links[n as usize].kind else { return };
         let info = &self.blocks[b as usize];
         let distance = info.head.wrapping_sub(patch + 4) as i64;
-        if info.alive && i32::try_from(distance).is_ok() {
-            // SAFETY: the field is ours, four bytes within one cache line: the store is atomic for other threads' fetches.
-            unsafe { (*(patch as *const AtomicU32)).store(distance as u32, Release) };
+        if !info.alive || i32::try_from(distance).is_err() {
+            return;
+        }
+        // SAFETY: reads and writes code of our own arenas. A plain jump lies with three more bytes in one cache line, and
+        // the distance of any in one: either store is atomic for other threads' fetches.
+        unsafe {
+            let jump = (patch - 1) as *mut u64;
+            let follows = (0..16).contains(&distance)
+                && (jump as *const u8).read() == 0xe9
+                && (patch - 1) % 64 <= 56
+                && (0..distance as u64).all(|i| ((patch + 4 + i) as *const u8).read() == 0x90);
+            if follows {
+                // The block was placed right behind: fall into it.
+                let rest = jump.read_unaligned() & !0xff_ffff_ffff;
+                let nop = u64::from_le_bytes([0x0f, 0x1f, 0x44, 0, 0, 0, 0, 0]);
+                core::arch::asm!("mov [{}], {}", in(reg) jump, in(reg) rest | nop, options(nostack, preserves_flags));
+            } else {
+                (*(patch as *const AtomicU32)).store(distance as u32, Release);
+            }
         }
     }
 

@@ -349,7 +349,7 @@ impl Accesses<'_> {
                     lin = lin.add(&self.fresh(b, i), 1).unwrap_or_default();
                 }
                 if let Some(x) = gpr(insn.memory_index()) {
-                    lin = lin.add(&self.fresh(x, i), insn.memory_index_scale() as u64).unwrap_or_default();
+                    lin = lin.add(&self.fresh(x, i), insn.memory_index_scale() as i64).unwrap_or_default();
                 }
                 lin
             }

@@ -4,8 +4,8 @@
 //! function of the code and the options, so the collector, given just the bytes of the block, derives the same
 //! plan as the runtime did.
 use crate::accesses::Accesses;
-use crate::plan::{Addr, Derived, Layout, Lin, LoopPlan, Mask, Plan, PlannedAccess, Shape, Slot, Step, FIRST, RSP};
-use crate::symbolic::{gpr, Atom, Machine, R15, RSP_REG};
+use crate::plan::{Addr, Derived, Layout, Lin, LoopPlan, Mask, Plan, Shape, Slot, Step, FIRST, RSP};
+use crate::symbolic::{entry_atom, gpr, Atom, Machine, R15, RSP_REG};
 use alloc::vec::Vec;
 use iced_x86::{
     Code, ConstantOffsets, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
@@ -88,6 +88,8 @@ pub struct Block {
     /// General registers any instruction reads or writes, by hardware number.
     pub used: u16,
     pub writes_r15: bool,
+    /// The bytes given ended before the block did.
+    pub starved: bool,
 }
 
 impl Block {
@@ -136,76 +138,132 @@ pub const STAND_INS: u16 = !(1 << RSP_REG | 1 << R15 | 1 << 1 | 1 << 2);
 /// Words a record may have before the block is cut.
 const WORDS_LIMIT: usize = memtrail_ring::MAX_RECORD_WORDS - 64;
 
+/// Working memory, kept from block to block so that translating allocates next to nothing.
+pub struct Scratch {
+    infos: InstructionInfoFactory,
+    machine: Machine,
+    needed: Vec<bool>,
+    slot_of: Vec<Slot>,
+    order: Vec<u16>,
+    spare: Option<Block>,
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch {
+            infos: InstructionInfoFactory::new(),
+            machine: Machine::new(),
+            needed: Vec::new(),
+            slot_of: Vec::new(),
+            order: Vec::new(),
+            spare: None,
+        }
+    }
+}
+
 /// Decode and plan the block at `pc`, whose code begins `code`.
 pub fn analyze(code: &[u8], pc: u64, opts: &Options) -> Result<Block, Error> {
-    let mut decoder = Decoder::with_ip(64, code, pc, DecoderOptions::NONE);
-    let mut infos = InstructionInfoFactory::new();
-    let mut machine = Machine::new();
-    let mut block = Block {
-        pc,
-        insns: Vec::with_capacity(16),
-        offsets: Vec::with_capacity(16),
-        exit: Exit::Fall,
-        plan: Plan {
+    Scratch::default().analyze(code, pc, opts)
+}
+
+impl Scratch {
+    /// Take a block's memory back for the next one.
+    pub fn recycle(&mut self, block: Block) {
+        self.spare = Some(block);
+    }
+
+    fn empty_block(&mut self, pc: u64) -> Block {
+        let mut block = self.spare.take().unwrap_or_else(|| Block {
             pc,
-            bytes: 0,
-            insn_offsets: Vec::new(),
-            words: 0,
-            derived: Vec::new(),
-            accesses: Vec::new(),
-            exit_rsp: Lin::slot(RSP),
-            looping: None,
-        },
-        captures: Vec::new(),
-        used: 0,
-        writes_r15: false,
-    };
-    let mut list = Vec::with_capacity(16);
-    let mut insn = Instruction::default();
-    let mut words = 1;
-    while block.insns.len() < opts.max_block.max(1) as usize {
-        decoder.decode_out(&mut insn);
-        if insn.is_invalid() {
-            if block.insns.is_empty() {
-                return Err(match decoder.last_error() {
-                    DecoderError::NoMoreBytes => Error::Truncated { pc },
-                    _ => Error::Unknown { pc },
-                });
+            insns: Vec::with_capacity(16),
+            offsets: Vec::with_capacity(16),
+            exit: Exit::Fall,
+            plan: Plan {
+                pc,
+                bytes: 0,
+                insn_offsets: Vec::with_capacity(16),
+                words: 0,
+                derived: Vec::new(),
+                accesses: Vec::with_capacity(16),
+                exit_rsp: Lin::slot(RSP),
+                looping: None,
+            },
+            captures: Vec::with_capacity(16),
+            used: 0,
+            writes_r15: false,
+            starved: false,
+        });
+        block.pc = pc;
+        block.insns.clear();
+        block.offsets.clear();
+        block.exit = Exit::Fall;
+        block.captures.clear();
+        block.used = 0;
+        block.writes_r15 = false;
+        block.starved = false;
+        let plan = &mut block.plan;
+        plan.pc = pc;
+        plan.bytes = 0;
+        plan.insn_offsets.clear();
+        plan.words = 0;
+        plan.derived.clear();
+        plan.accesses.clear();
+        plan.exit_rsp = Lin::slot(RSP);
+        plan.looping = None;
+        block
+    }
+
+    /// As [`analyze`].
+    pub fn analyze(&mut self, code: &[u8], pc: u64, opts: &Options) -> Result<Block, Error> {
+        let mut decoder = Decoder::with_ip(64, code, pc, DecoderOptions::NONE);
+        let mut block = self.empty_block(pc);
+        self.machine.reset();
+        let mut list = core::mem::take(&mut block.plan.accesses);
+        let mut insn = Instruction::default();
+        let mut words = 1;
+        while block.insns.len() < opts.max_block.max(1) as usize {
+            decoder.decode_out(&mut insn);
+            if insn.is_invalid() {
+                let starved = decoder.last_error() == DecoderError::NoMoreBytes;
+                if block.insns.is_empty() {
+                    return Err(if starved { Error::Truncated { pc } } else { Error::Unknown { pc } });
+                }
+                block.starved = starved;
+                break;
             }
-            break;
+            let i = block.insns.len();
+            let info = self.infos.info(&insn);
+            let (used, writes_r15) = registers(info);
+            let all = block.used | used;
+            if i > 0 && all & (1 << R15) != 0 && all & STAND_INS == STAND_INS {
+                break;
+            }
+            let atoms = self.machine.atoms.len();
+            if opts.probes == Probes::Naive && touches_memory(&insn) {
+                self.machine.forget(i);
+            }
+            let mut accesses = Accesses { machine: &mut self.machine, list };
+            accesses.of(&insn, info, i);
+            list = accesses.list;
+            self.machine.step(&insn, info, i);
+            words += new_words(&self.machine.atoms[atoms..]);
+            block.used = all;
+            block.writes_r15 |= writes_r15;
+            block.offsets.push(decoder.get_constant_offsets(&insn));
+            block.plan.insn_offsets.push((insn.ip() - pc) as u16);
+            block.insns.push(insn);
+            block.plan.bytes = (insn.next_ip() - pc) as u32;
+            block.exit = exit_of(&insn);
+            if block.exit != Exit::Fall || ends_block(&insn) || words > WORDS_LIMIT {
+                break;
+            }
         }
-        let i = block.insns.len();
-        let info = infos.info(&insn);
-        let (used, writes_r15) = registers(info);
-        let all = block.used | used;
-        if i > 0 && all & (1 << R15) != 0 && all & STAND_INS == STAND_INS {
-            break;
+        block.plan.accesses = list;
+        if opts.probes != Probes::None {
+            self.lay_out(&mut block, opts);
         }
-        let atoms = machine.atoms.len();
-        if opts.probes == Probes::Naive && touches_memory(&insn) {
-            machine.forget(i);
-        }
-        let mut accesses = Accesses { machine: &mut machine, list };
-        accesses.of(&insn, info, i);
-        list = accesses.list;
-        machine.step(&insn, info, i);
-        words += new_words(&machine.atoms[atoms..]);
-        block.used = all;
-        block.writes_r15 |= writes_r15;
-        block.offsets.push(decoder.get_constant_offsets(&insn));
-        block.plan.insn_offsets.push((insn.ip() - pc) as u16);
-        block.insns.push(insn);
-        block.plan.bytes = (insn.next_ip() - pc) as u32;
-        block.exit = exit_of(&insn);
-        if block.exit != Exit::Fall || ends_block(&insn) || words > WORDS_LIMIT {
-            break;
-        }
+        Ok(block)
     }
-    if opts.probes == Probes::None {
-        return Ok(block);
-    }
-    lay_out(&mut block, machine, list, opts);
-    Ok(block)
 }
 
 /// An upper bound of the record words that new atoms can need.
@@ -299,52 +357,61 @@ fn ends_block(insn: &Instruction) -> bool {
     matches!(insn.flow_control(), FlowControl::Exception | FlowControl::Interrupt)
 }
 
-/// Turn atoms into slots and settle the plan.
-fn lay_out(block: &mut Block, mut machine: Machine, list: Vec<PlannedAccess>, opts: &Options) {
-    let mut needed = Needed { flags: Vec::new() };
-    needed.flags.resize(machine.atoms.len(), false);
-    for a in &list {
-        each_slot(&a.shape, &mut |s| needed.mark(&machine.atoms, s));
-    }
-    needed.mark_lin(&machine.atoms, &machine.regs[RSP_REG]);
-    let shape = if opts.probes == Probes::Loop { loop_shape(block, &mut machine, &mut needed) } else { None };
-
-    // Captured atoms by position, then derived ones in order of creation (operands come first).
-    let mut order: Vec<usize> = (FIRST as usize..machine.atoms.len())
-        .filter(|&a| needed.flags[a] && !matches!(machine.atoms[a], Atom::Derived(_)))
-        .collect();
-    order.sort_by_key(|&a| position(&machine.atoms[a]));
-    let mut slot_of: Vec<Slot> = Vec::new();
-    slot_of.resize(machine.atoms.len(), 0);
-    for (i, s) in slot_of.iter_mut().take(FIRST as usize).enumerate() {
-        *s = i as Slot;
-    }
-    let mut next = FIRST;
-    for a in order {
-        slot_of[a] = next;
-        let atom = machine.atoms[a];
-        block.captures.push(Capture { pos: position(&atom), atom, slot: next });
-        next += if let Atom::Vector { words, .. } = atom { words as Slot } else { 1 };
-    }
-    let mut words = 1 + next - FIRST;
-    if matches!(shape, Some(LoopShape::Affine { .. })) {
-        words += 1;
-        next += 1;
-    }
-    for a in FIRST as usize..machine.atoms.len() {
-        if let (true, Atom::Derived(d)) = (needed.flags[a], machine.atoms[a]) {
-            slot_of[a] = next;
-            next += 1;
-            block.plan.derived.push(Derived { narrow: d.narrow, of: map_lin(&d.of, &slot_of) });
+impl Scratch {
+    /// Turn atoms into slots and settle the plan.
+    fn lay_out(&mut self, block: &mut Block, opts: &Options) {
+        let machine = &mut self.machine;
+        self.needed.clear();
+        self.needed.resize(machine.atoms.len(), false);
+        let mut needed = Needed { flags: &mut self.needed };
+        for a in &block.plan.accesses {
+            each_slot(&a.shape, &mut |s| needed.mark(machine, s));
         }
+        let exit = machine.regs[RSP_REG];
+        needed.mark_lin(machine, &exit);
+        let shape = if opts.probes == Probes::Loop { loop_shape(block, machine, &mut needed) } else { None };
+
+        // Captured atoms by position, then derived ones in order of creation (operands come first).
+        self.order.clear();
+        for (a, atom) in machine.atoms.iter().enumerate().skip(FIRST as usize) {
+            if self.needed[a] && !matches!(atom, Atom::Derived(_)) {
+                self.order.push(a as u16);
+            }
+        }
+        self.order.sort_by_key(|&a| position(&machine.atoms[a as usize]));
+        self.slot_of.clear();
+        self.slot_of.resize(machine.atoms.len(), 0);
+        let slot_of = &mut self.slot_of;
+        for (i, s) in slot_of.iter_mut().take(FIRST as usize).enumerate() {
+            *s = i as Slot;
+        }
+        let mut next = FIRST;
+        for &a in &self.order {
+            slot_of[a as usize] = next;
+            let atom = machine.atoms[a as usize];
+            block.captures.push(Capture { pos: position(&atom), atom, slot: next });
+            next += if let Atom::Vector { words, .. } = atom { words as Slot } else { 1 };
+        }
+        let mut words = 1 + next - FIRST;
+        if matches!(shape, Some(LoopShape::Affine { .. })) {
+            words += 1;
+            next += 1;
+        }
+        for a in FIRST as usize..machine.atoms.len() {
+            if let (true, Atom::Derived(d)) = (self.needed[a], machine.atoms[a]) {
+                slot_of[a] = next;
+                next += 1;
+                let d = machine.derived[d as usize];
+                block.plan.derived.push(Derived { narrow: d.narrow, of: map_lin(&d.of, slot_of) });
+            }
+        }
+        block.plan.words = words;
+        block.plan.exit_rsp = map_lin(&machine.regs[RSP_REG], slot_of);
+        for a in &mut block.plan.accesses {
+            map_shape(&mut a.shape, slot_of);
+        }
+        block.plan.looping = shape.map(|shape| shape.settle(slot_of, &block.captures));
     }
-    block.plan.words = words;
-    block.plan.exit_rsp = map_lin(&machine.regs[RSP_REG], &slot_of);
-    block.plan.accesses = list;
-    for a in &mut block.plan.accesses {
-        map_shape(&mut a.shape, &slot_of);
-    }
-    block.plan.looping = shape.map(|shape| shape.settle(&slot_of, &block.captures));
 }
 
 fn position(atom: &Atom) -> u16 {
@@ -354,24 +421,24 @@ fn position(atom: &Atom) -> u16 {
     }
 }
 
-struct Needed {
-    flags: Vec<bool>,
+struct Needed<'a> {
+    flags: &'a mut [bool],
 }
 
-impl Needed {
-    fn mark(&mut self, atoms: &[Atom], s: Slot) {
+impl Needed<'_> {
+    fn mark(&mut self, machine: &Machine, s: Slot) {
         let s = s as usize;
         if s < FIRST as usize || self.flags[s] {
             return;
         }
         self.flags[s] = true;
-        if let Atom::Derived(d) = atoms[s] {
-            self.mark_lin(atoms, &d.of);
+        if let Atom::Derived(d) = machine.atoms[s] {
+            self.mark_lin(machine, &machine.derived[d as usize].of);
         }
     }
-    fn mark_lin(&mut self, atoms: &[Atom], lin: &Lin) {
+    fn mark_lin(&mut self, machine: &Machine, lin: &Lin) {
         for &(s, _) in lin.terms() {
-            self.mark(atoms, s);
+            self.mark(machine, s);
         }
     }
 }
@@ -426,7 +493,9 @@ fn induction(machine: &Machine, reg: usize, entry: Slot) -> Option<(u64, bool)> 
         }
         by = by.wrapping_add(lin.c);
         match machine.atoms[lin.terms[0].0 as usize] {
-            Atom::Derived(d) if d.narrow == crate::plan::Narrow::Zero32 => lin = d.of,
+            Atom::Derived(d) if machine.derived[d as usize].narrow == crate::plan::Narrow::Zero32 => {
+                lin = machine.derived[d as usize].of
+            }
             _ => return None,
         }
         first = false;
@@ -442,8 +511,6 @@ fn loop_shape(block: &Block, machine: &mut Machine, needed: &mut Needed) -> Opti
     if rsp32 {
         return None;
     }
-    // Entry atoms: FIRST.. in register order, rsp left out.
-    let entry_atom = |reg: usize| if reg < RSP_REG { FIRST as usize + reg } else { FIRST as usize + reg - 1 };
     let mut steps = Vec::new();
     let mut free = false;
     let mut counter: Option<(usize, u64, bool)> = None;
@@ -452,7 +519,7 @@ fn loop_shape(block: &Block, machine: &mut Machine, needed: &mut Needed) -> Opti
         counter = Some((RSP as usize, rsp_by, false));
     }
     for reg in (0..16).filter(|&r| r != RSP_REG) {
-        let atom = entry_atom(reg);
+        let atom = entry_atom(reg) as usize;
         debug_assert_eq!(machine.atoms[atom], Atom::Gpr { pos: 0, reg: reg as u8 });
         match induction(machine, reg, atom as Slot) {
             Some((by, low32)) => {

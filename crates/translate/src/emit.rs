@@ -215,11 +215,38 @@ struct Emitter<'a> {
     sites: Vec<(u64, Site)>,
     now: Site,
     stand_in: Option<u8>,
+    uses_r15: bool,
+    encoder: &'a mut Encoder,
+}
+
+/// Working memory, kept from block to block.
+pub struct EmitScratch {
     encoder: Encoder,
+    hot: Vec<u8>,
+    cold: Vec<u8>,
+    links: Vec<LinkKind>,
+}
+
+impl Default for EmitScratch {
+    fn default() -> EmitScratch {
+        EmitScratch { encoder: Encoder::new(64), hot: Vec::new(), cold: Vec::new(), links: Vec::new() }
+    }
+}
+
+impl EmitScratch {
+    /// Take the memory of a finished piece back.
+    pub fn recycle(&mut self, out: Emitted) {
+        (self.hot, self.cold, self.links) = (out.hot, out.cold, out.links);
+    }
 }
 
 /// Emit `block`, whose code bytes are `code`. Pure: the same arguments give the same bytes.
 pub fn emit(block: &Block, code: &[u8], place: Place) -> Emitted {
+    emit_with(&mut EmitScratch::default(), block, code, place)
+}
+
+/// As [`emit`], in working memory that is used again.
+pub fn emit_with(scratch: &mut EmitScratch, block: &Block, code: &[u8], place: Place) -> Emitted {
     let now = Site {
         pc: SitePc::Const(block.pc),
         done: 0,
@@ -232,17 +259,25 @@ pub fn emit(block: &Block, code: &[u8], place: Place) -> Emitted {
         scratch: None,
         rsp: 0,
     };
+    let reuse = |v: &mut Vec<u8>| {
+        let mut v = core::mem::take(v);
+        v.clear();
+        v
+    };
+    let mut links = core::mem::take(&mut scratch.links);
+    links.clear();
     let mut e = Emitter {
         block,
         code,
         place,
-        hot: Code::at(place.hot),
-        cold: Code::at(place.cold),
-        links: Vec::with_capacity(2),
+        hot: Code { base: place.hot, bytes: reuse(&mut scratch.hot) },
+        cold: Code { base: place.cold, bytes: reuse(&mut scratch.cold) },
+        links,
         sites: Vec::new(),
         now,
         stand_in: stand_in(block),
-        encoder: Encoder::new(64),
+        uses_r15: block.used & (1 << R15) != 0,
+        encoder: &mut scratch.encoder,
     };
     entry_check(&mut e.hot, &mut e.cold, place.entry, block.pc, &mut |at, site| {
         if place.map {
@@ -401,7 +436,7 @@ fn works_in_memory(insn: &Instruction) -> Option<InMemory> {
     }
 }
 
-impl Emitter<'_> {
+impl<'a> Emitter<'a> {
     fn mark(&mut self) {
         if self.place.map {
             self.sites.push((self.hot.here(), self.now));
@@ -413,7 +448,8 @@ impl Emitter<'_> {
     }
 
     fn body(&mut self) {
-        match self.block.plan.looping.clone() {
+        let block = self.block;
+        match &block.plan.looping {
             None => {
                 self.enter_stand_in();
                 self.copy(None);
@@ -434,7 +470,7 @@ impl Emitter<'_> {
                 self.patch(exit, steady);
                 self.mark();
                 self.enter_stand_in();
-                self.copy(Some(&free));
+                self.copy(Some(free));
                 self.leave_stand_in();
                 self.back_edge(steady);
                 self.fall_out();
@@ -444,16 +480,17 @@ impl Emitter<'_> {
 
     /// Captures and instructions, without the last one if that is a control transfer.
     fn copy(&mut self, only: Option<&[u16]>) {
-        let captures: Vec<Capture> = match only {
-            None => self.block.captures.clone(),
+        let block = self.block;
+        let mut steady = Vec::new();
+        let captures: &[Capture] = match only {
+            None => &block.captures,
             Some(free) => {
-                let mut list = Vec::new();
-                for c in &self.block.captures {
+                for c in &block.captures {
                     if let Some(k) = free.iter().position(|s| *s == c.slot) {
-                        list.push(Capture { slot: FIRST + k as u16, ..*c });
+                        steady.push(Capture { slot: FIRST + k as u16, ..*c });
                     }
                 }
-                list
+                &steady
             }
         };
         let words = match only {
@@ -503,8 +540,8 @@ impl Emitter<'_> {
         let words = self.block.plan.words as u32;
         self.enter_stand_in();
         self.begin_record(0);
-        let captures = self.block.captures.clone();
-        for c in &captures {
+        let block = self.block;
+        for c in &block.captures {
             self.capture(c);
         }
         self.now.in_loop = true;
@@ -586,19 +623,17 @@ impl Emitter<'_> {
         self.hot.put(&[0x0f, 0x80 | (opcode & 15)]);
     }
 
-    fn bytes_of(&self, insn: &Instruction) -> Vec<u8> {
+    fn bytes_of(&self, insn: &Instruction) -> &'a [u8] {
         let start = (insn.ip() - self.block.pc) as usize;
-        self.code[start..start + insn.len()].to_vec()
+        &self.code[start..start + insn.len()]
     }
 
     /// loop, loope, loopne, jrcxz or jecxz with its distance replaced.
     fn short_branch(&mut self, rel: u8) {
         let insn = self.block.insns[self.block.insns.len() - 1];
-        let mut bytes = self.bytes_of(&insn);
-        if let Some(last) = bytes.last_mut() {
-            *last = rel;
-        }
-        self.hot.put(&bytes);
+        let bytes = self.bytes_of(&insn);
+        self.hot.put(&bytes[..bytes.len() - 1]);
+        self.hot.put(&[rel]);
     }
 
     fn enter_stand_in(&mut self) {
@@ -703,7 +738,7 @@ impl Emitter<'_> {
         self.now.done = i as u16;
         self.now.pc = SitePc::Const(insn.ip());
         self.mark();
-        let uses_r15 = mentions(&insn, R15);
+        let uses_r15 = self.uses_r15 && mentions(&insn, R15);
         let gs = insn.memory_segment() == Register::GS && touches_segment(&insn);
         if uses_r15 && self.stand_in.is_none() {
             match works_in_memory(&insn) {
@@ -881,7 +916,7 @@ impl Emitter<'_> {
         } else {
             // The jumps' distances must not straddle a cache line: pad first, then nothing may move.
             let lead = insn.len() as u64;
-            while (self.hot.here() + lead + 1) % 64 > 60 || (self.hot.here() + lead + 6) % 64 > 60 {
+            while (self.hot.here() + lead) % 64 > 56 || (self.hot.here() + lead + 5) % 64 > 56 {
                 self.hot.put(&[0x90]);
             }
             self.short_branch(5);
@@ -986,7 +1021,7 @@ impl Emitter<'_> {
     /// A jump that can be linked to the translation of `target`.
     fn link_jump(&mut self, target: u64) {
         self.now.pc = SitePc::Const(target);
-        self.hot.align_field(1);
+        self.hot.align_head();
         self.mark();
         self.hot.put(&[0xe9]);
         let patch = self.hot.here();

@@ -18,7 +18,7 @@ mod analyze;
 mod masked;
 mod symbolic;
 
-pub use analyze::{analyze, Block, Capture, Error, Exit, Options, STAND_INS};
+pub use analyze::{analyze, Block, Capture, Error, Exit, Options, Scratch, STAND_INS};
 pub use symbolic::Atom;
 
 mod code;
@@ -26,4 +26,4 @@ pub use code::Code;
 mod emit;
 pub mod layout;
 
-pub use emit::{emit, emit_entry, Emitted, Entry, LinkKind, Place, Recorded, Site, SitePc};
+pub use emit::{emit, emit_entry, emit_with, EmitScratch, Emitted, Entry, LinkKind, Place, Recorded, Site, SitePc};

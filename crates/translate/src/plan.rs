@@ -29,7 +29,7 @@ pub const TERMS: usize = 3;
 pub struct Lin {
     pub c: u64,
     pub n: u8,
-    pub terms: [(Slot, u64); TERMS],
+    pub terms: [(Slot, i32); TERMS],
 }
 
 impl Lin {
@@ -47,7 +47,7 @@ impl Lin {
             terms: [(s, 1), (0, 0), (0, 0)],
         }
     }
-    pub fn terms(&self) -> &[(Slot, u64)] {
+    pub fn terms(&self) -> &[(Slot, i32)] {
         &self.terms[..self.n as usize]
     }
     /// The value, given the slots' values.
@@ -55,7 +55,7 @@ impl Lin {
     pub fn eval(&self, slots: &[u64]) -> u64 {
         let mut v = self.c;
         for &(s, k) in self.terms() {
-            v = v.wrapping_add(slots[s as usize].wrapping_mul(k));
+            v = v.wrapping_add(slots[s as usize].wrapping_mul(k as i64 as u64));
         }
         v
     }
@@ -63,14 +63,14 @@ impl Lin {
         self.c = self.c.wrapping_add(d);
         self
     }
-    /// `self + other·scale`, or `None` if it needs more than [`TERMS`] terms.
-    pub fn add(mut self, other: &Lin, scale: u64) -> Option<Lin> {
-        self.c = self.c.wrapping_add(other.c.wrapping_mul(scale));
+    /// `self + other·scale`, or `None` if it needs more than [`TERMS`] terms or a scale past 32 bits.
+    pub fn add(mut self, other: &Lin, scale: i64) -> Option<Lin> {
+        self.c = self.c.wrapping_add(other.c.wrapping_mul(scale as u64));
         for &(s, k) in other.terms() {
-            let k = k.wrapping_mul(scale);
+            let k = (k as i64).checked_mul(scale)?;
             let have = self.n as usize;
             if let Some(i) = self.terms().iter().position(|t| t.0 == s) {
-                self.terms[i].1 = self.terms[i].1.wrapping_add(k);
+                self.terms[i].1 = i32::try_from(self.terms[i].1 as i64 + k).ok()?;
                 if self.terms[i].1 == 0 {
                     self.terms[i] = self.terms[have - 1];
                     self.terms[have - 1] = (0, 0);
@@ -80,7 +80,7 @@ impl Lin {
                 if have == TERMS {
                     return None;
                 }
-                self.terms[have] = (s, k);
+                self.terms[have] = (s, i32::try_from(k).ok()?);
                 self.n += 1;
             }
         }

@@ -5,7 +5,7 @@
 //! forms. A reversible change (add, sub, lea, mov, inc, dec, push, pop by constants) stays a linear form;
 //! anything else makes a fresh atom at the position after the instruction. Nothing is captured
 //! until an access needs it: that is the paper's delayed instrumentation, with aliases seen through.
-use crate::plan::{Derived, Lin, Narrow, Slot, FS, GS, RSP};
+use crate::plan::{Derived, Lin, Narrow, Slot, FIRST, FS, GS, RSP};
 use alloc::vec::Vec;
 use iced_x86::{Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register};
 
@@ -33,9 +33,32 @@ pub enum Atom {
     Opmask { pos: u16, reg: Register },
     /// XCOMP_BV of the image that instruction `pos` (xrstor) is about to read.
     XcompBv { pos: u16 },
-    /// Computed offline.
-    Derived(Derived),
+    /// Computed offline: this entry of [`Machine::derived`].
+    Derived(u16),
 }
+
+/// The atom of register `r` at the entry of a block.
+pub const fn entry_atom(r: usize) -> Slot {
+    match r {
+        RSP_REG => RSP,
+        0..RSP_REG => FIRST + r as Slot,
+        _ => FIRST + r as Slot - 1,
+    }
+}
+
+/// Atoms before anything has happened: the carried ones, then one per register.
+pub const ENTRY_ATOMS: [Atom; FIRST as usize + 15] = {
+    let mut all = [Atom::Carried; FIRST as usize + 15];
+    let mut r = 0;
+    while r < 16 {
+        if r != RSP_REG {
+            all[entry_atom(r) as usize] = Atom::Gpr { pos: 0, reg: r as u8 };
+        }
+        r += 1;
+    }
+    all
+};
+const _: () = assert!(RSP == 0 && FS == 1 && GS == 2);
 
 /// Hardware number of the 64-bit register that contains `r`, if `r` is a general register.
 pub fn gpr(r: Register) -> Option<usize> {
@@ -50,22 +73,24 @@ pub fn gpr(r: Register) -> Option<usize> {
 pub struct Machine {
     pub regs: [Lin; 16],
     pub atoms: Vec<Atom>,
+    pub derived: Vec<Derived>,
 }
 
 impl Machine {
     pub fn new() -> Machine {
-        let mut m = Machine { regs: [Lin::default(); 16], atoms: Vec::with_capacity(24) };
-        for slot in [RSP, FS, GS] {
-            debug_assert_eq!(m.atoms.len(), slot as usize);
-            m.atoms.push(Atom::Carried);
-        }
-        m.regs[RSP_REG] = Lin::slot(RSP);
-        for r in 0..16 {
-            if r != RSP_REG {
-                m.havoc(r, 0);
-            }
-        }
+        let mut m = Machine { regs: [Lin::default(); 16], atoms: Vec::with_capacity(64), derived: Vec::with_capacity(16) };
+        m.reset();
         m
+    }
+
+    /// As at the entry of a block: every register its own atom, in order, rsp carried.
+    pub fn reset(&mut self) {
+        self.derived.clear();
+        self.atoms.clear();
+        self.atoms.extend_from_slice(&ENTRY_ATOMS);
+        for (r, lin) in self.regs.iter_mut().enumerate() {
+            *lin = Lin::slot(entry_atom(r));
+        }
     }
 
     /// Forget everything: each register is its own atom at `pos` (the naive mode's rule at every access).
@@ -94,7 +119,13 @@ impl Machine {
         if of.n == 0 {
             return Lin::constant(narrow.apply(of.c));
         }
-        Lin::slot(self.atom(Atom::Derived(Derived { narrow, of })))
+        let new = Derived { narrow, of };
+        let known = self.derived.iter().rposition(|d| *d == new);
+        let index = known.unwrap_or_else(|| {
+            self.derived.push(new);
+            self.derived.len() - 1
+        });
+        Lin::slot(self.atom(Atom::Derived(index as u16)))
     }
 
     /// The offset part of a memory operand (no segment), `None` if it has too many terms or a vector index.
@@ -107,7 +138,7 @@ impl Machine {
             lin = lin.add(&self.regs[b], 1)?;
         }
         if let Some(x) = gpr(insn.memory_index()) {
-            lin = lin.add(&self.regs[x], insn.memory_index_scale() as u64)?;
+            lin = lin.add(&self.regs[x], insn.memory_index_scale() as i64)?;
         }
         Some(lin)
     }
@@ -190,17 +221,17 @@ impl Machine {
                 }
             }
             Mnemonic::Add => old.add(&self.operand(insn, 1)?, 1)?,
-            Mnemonic::Sub => old.add(&self.operand(insn, 1)?, 1u64.wrapping_neg())?,
+            Mnemonic::Sub => old.add(&self.operand(insn, 1)?, -1)?,
             Mnemonic::Xor if insn.op1_kind() == OpKind::Register && insn.op1_register() == dest => Lin::constant(0),
             Mnemonic::Inc => old.offset(1),
             Mnemonic::Dec => old.offset(1u64.wrapping_neg()),
             Mnemonic::Shl | Mnemonic::Sal if insn.op1_kind() == OpKind::Immediate8 => {
                 let by = insn.immediate8() & if wide { 63 } else { 31 };
-                Lin::constant(0).add(&old, 1u64 << by)?
+                Lin::constant(0).add(&old, 1i64.checked_shl(by as u32).filter(|_| by < 31)?)?
             }
             Mnemonic::Imul if insn.op_count() == 3 && insn.op1_kind() == OpKind::Register => {
                 let factor = immediate(insn, 2)?;
-                Lin::constant(0).add(&self.operand(insn, 1)?, factor)?
+                Lin::constant(0).add(&self.operand(insn, 1)?, factor as i64)?
             }
             Mnemonic::Movsxd if wide && insn.op1_kind() == OpKind::Register && insn.op1_register().is_gpr32() => {
                 let source = self.regs[gpr(insn.op1_register())?];
