@@ -36,11 +36,11 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrail");
 pub const VERSION: u32 = 1;
 
 pub const PAGE: usize = 4096;
-/// Bytes of one buffer. 256 KB: a quarter of the faults of 64 KB, and still in a second-level cache.
-pub const BUFFER_BYTES: usize = 256 * 1024;
+/// Bytes of one buffer. 512 KB: an eighth of the faults of 64 KB, and still in a second-level cache of 1 MB.
+pub const BUFFER_BYTES: usize = 512 * 1024;
 pub const BUFFER_WORDS: usize = BUFFER_BYTES / 8;
 /// Buffers in a slot.
-pub const BUFFERS: usize = 8;
+pub const BUFFERS: usize = 4;
 /// A buffer and the guard page behind it.
 pub const BUFFER_STRIDE: usize = BUFFER_BYTES + PAGE;
 /// A slot: its control page, then the buffers.
