@@ -487,7 +487,7 @@ impl<'s, S: Sink> Drain<'s, S> {
                 Ok(true)
             });
         }
-        self.report.counts = self.counter.counts;
+        self.report.counts = self.counter.counts(&self.table);
         self.report.threads = self.threads.len() as u32;
         self.report.processes = self.processes.len() as u32;
         let header = self.session.header();
