@@ -419,8 +419,26 @@ impl<'s, S: Sink> Drain<'s, S> {
                 decoder.finish(&self.table, &mut self.counter)?;
             }
         }
+        // A thread that closed its slot left only what was just read; one that died may have left
+        // anything, and its memory is better given back.
+        let tidy = by_itself && self.meant_for_us(control);
+        let emptied = tidy && self.zero_rest(slot, control);
+        if !emptied {
+            self.session.clear(slot)?;
+        }
         self.free(slot, control);
         Ok(())
+    }
+
+    /// Zeroes the buffer that was being written. False if this is not the whole of it.
+    fn zero_rest(&self, slot: usize, control: &Control) -> bool {
+        if control.kind.load(Ordering::Relaxed) != slot_kind::DATA {
+            return false;
+        }
+        let index = (control.produced.load(Ordering::Acquire) % BUFFERS as u64) as usize;
+        let buffer = self.session.buffer(slot, index);
+        zero(&buffer[..written(buffer, 0).len()]);
+        true
     }
 
     /// The buffer that was being written. Read twice: the first look decides how far records are
@@ -432,7 +450,7 @@ impl<'s, S: Sink> Drain<'s, S> {
         let index = (control.produced.load(Ordering::Acquire) % BUFFERS as u64) as usize;
         let complete = control.buffers[index].words.load(Ordering::Acquire) as usize;
         let buffer = self.session.buffer(slot, index);
-        let first = copy(buffer, Vec::new());
+        let first = written(buffer, complete.min(BUFFER_WORDS));
         let complete = if by_itself { BUFFER_WORDS } else { complete };
         let Tail { keep, lost } = self.with_definitions(|d| tail(&d.table, &first, complete.min(BUFFER_WORDS)))?;
         self.report.lost_tail += lost;
@@ -440,12 +458,8 @@ impl<'s, S: Sink> Drain<'s, S> {
         self.hand_on(control, index, &second)
     }
 
-    /// Makes a slot as new.
+    /// Makes a slot, whose buffers are zero, as new.
     fn free(&mut self, slot: usize, control: &Control) {
-        let used = control.produced.load(Ordering::Relaxed) + 1;
-        for index in 0..(used as usize).min(BUFFERS) {
-            zero_used(self.session.buffer(slot, index));
-        }
         for index in 0..BUFFERS {
             reset_head(control, index);
         }
@@ -517,11 +531,24 @@ fn zero(words: &[AtomicU64]) {
     }
 }
 
-/// Zeroes without touching pages that were never written.
-fn zero_used(words: &[AtomicU64]) {
-    for word in words.iter().filter(|w| w.load(Ordering::Relaxed) != 0) {
-        word.store(0, Ordering::Relaxed);
+/// What has been written of a buffer, at least `complete` words. Looks no further than it must:
+/// reading a page of shared memory that was never written makes one. No record is longer than a
+/// page, so two pages of zeros cannot lie inside records.
+fn written(buffer: &[AtomicU64], complete: usize) -> Vec<u64> {
+    const PAGE_WORDS: usize = memtrail_ring::PAGE / 8;
+    const _: () = assert!(memtrail_ring::MAX_RECORD_WORDS <= PAGE_WORDS);
+    let mut words = Vec::new();
+    let mut empty = 0;
+    for page in buffer.chunks(PAGE_WORDS) {
+        let begin = words.len();
+        words.extend(page.iter().map(|w| w.load(Ordering::Relaxed)));
+        let zeros = words[begin..].iter().all(|&w| w == 0);
+        empty = if zeros { empty + 1 } else { 0 };
+        if empty == 2 && words.len() > complete {
+            break;
+        }
     }
+    words
 }
 
 fn reset_head(control: &Control, index: usize) {

@@ -29,7 +29,7 @@ fn expect(args: &[&str], status: i32, message: &str) {
     let output = memtrail(&dir, args);
     assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
     assert!(stderr(&output).contains(message), "{}", stderr(&output));
-    if status >= 125 && status <= 127 {
+    if (125..=127).contains(&status) {
         let left = fs::read_dir(dir.path()).unwrap().count();
         assert_eq!(left, 0, "a file was left behind");
     }
