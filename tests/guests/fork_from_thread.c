@@ -1,5 +1,5 @@
 // A thread forks; only it exists in the child, where it goes on and exits.
-// guest: build=dynamic scope=exe flags=-pthread,-fno-plt
+// guest: build=dynamic scope=exe flags=-pthread,-z,now
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/wait.h>

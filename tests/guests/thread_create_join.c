@@ -1,5 +1,5 @@
 // One thread made and joined: its own stack, a shared cell, a result.
-// guest: build=dynamic scope=exe flags=-pthread,-fno-plt
+// guest: build=dynamic scope=exe flags=-pthread,-z,now
 #include <pthread.h>
 #include <stdio.h>
 static long shared = 1;

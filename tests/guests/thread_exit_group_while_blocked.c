@@ -1,5 +1,5 @@
 // exit_group while other threads block in pause and read.
-// guest: build=dynamic scope=exe flags=-pthread,-fno-plt
+// guest: build=dynamic scope=exe flags=-pthread,-z,now
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ int main(void) {
     sem_wait(&ready);
     pthread_create(&b, 0, in_read, 0);
     sem_wait(&ready);
-    usleep(300000); // both are asleep in the kernel by now
+    usleep(100000);  // until both are surely inside their calls
     write(1, "leaving\n", 8);
     _exit(9);
 }

@@ -1,5 +1,5 @@
 // Threads that each fault on their own pages and repair them in a shared handler.
-// guest: build=dynamic scope=exe flags=-pthread,-fno-plt
+// guest: build=dynamic scope=exe flags=-pthread,-z,now
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // Sixteen threads at once, each on its own part of an array, with thread-local storage.
-// guest: build=dynamic scope=exe flags=-pthread,-fno-plt
+// guest: build=dynamic scope=exe flags=-pthread,-z,now
 #include <pthread.h>
 #include <stdio.h>
 static _Thread_local volatile long counter;

@@ -12,6 +12,10 @@
 //! | `needs` | CPU features, in the kernel's spelling |
 //! | `flags` | further compiler flags |
 //! | `args` | the program's arguments |
+//!
+//! Threaded guests with `scope=exe` are bound at start (`flags=-z,now`): which
+//! thread would resolve a symbol lazily depends on time, and that code is in
+//! the executable.
 
 use std::fs;
 use std::io;

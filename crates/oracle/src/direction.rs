@@ -27,6 +27,7 @@ pub fn direction(instruction: &Instruction, operand: u32) -> Option<Direction> {
     }
     match mnemonic {
         Mnemonic::Vldmxcsr => return Some(Direction::Read),
+        m if compares_and_adds(m) => return Some(Direction::ReadThenWrite),
         _ if instruction.encoding() != EncodingKind::Legacy => return Some(Direction::Write),
         _ => {}
     }
@@ -89,9 +90,36 @@ fn read_modify_write(mnemonic: Mnemonic) -> Option<Direction> {
         | Mnemonic::Xadd
         | Mnemonic::Cmpxchg
         | Mnemonic::Cmpxchg8b
-        | Mnemonic::Cmpxchg16b => Some(Direction::ReadThenWrite),
+        | Mnemonic::Cmpxchg16b
+        | Mnemonic::Aadd
+        | Mnemonic::Aand
+        | Mnemonic::Aor
+        | Mnemonic::Axor => Some(Direction::ReadThenWrite),
         _ => None,
     }
+}
+
+/// The one VEX family that reads its destination.
+fn compares_and_adds(mnemonic: Mnemonic) -> bool {
+    matches!(
+        mnemonic,
+        Mnemonic::Cmpoxadd
+            | Mnemonic::Cmpnoxadd
+            | Mnemonic::Cmpbxadd
+            | Mnemonic::Cmpnbxadd
+            | Mnemonic::Cmpzxadd
+            | Mnemonic::Cmpnzxadd
+            | Mnemonic::Cmpbexadd
+            | Mnemonic::Cmpnbexadd
+            | Mnemonic::Cmpsxadd
+            | Mnemonic::Cmpnsxadd
+            | Mnemonic::Cmppxadd
+            | Mnemonic::Cmpnpxadd
+            | Mnemonic::Cmplxadd
+            | Mnemonic::Cmpnlxadd
+            | Mnemonic::Cmplexadd
+            | Mnemonic::Cmpnlexadd
+    )
 }
 
 fn read_only(mnemonic: Mnemonic) -> Option<Direction> {

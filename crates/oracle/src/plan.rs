@@ -228,7 +228,7 @@ fn string_instruction(instruction: &Instruction, regs: &Regs) -> Option<Plan> {
     }
     let once = pointers.iter().map(|p| Touch {
         kind: p.kind,
-        addr: p.segment_base + p.start,
+        addr: p.segment_base.wrapping_add(p.start),
         size: size as u32,
     });
     Some(Plan::Whole(once.collect()))
@@ -362,7 +362,7 @@ fn implied_operands(instruction: &Instruction, regs: &Regs, target: &dyn Target)
                 AddressWidth::Bits32
             };
             let offset = width.wrap(regs.gpr[RBX].wrapping_add(regs.get(Register::AL)));
-            vec![Touch::read(segment + offset, 1)]
+            vec![Touch::read(segment.wrapping_add(offset), 1)]
         }
         Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc => bit_string(instruction, regs)?,
         Mnemonic::Xsave | Mnemonic::Xsave64 | Mnemonic::Xsaveopt | Mnemonic::Xsaveopt64 => {

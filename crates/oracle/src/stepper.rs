@@ -21,7 +21,7 @@
 //! itself keeps the flag out of signal frames; `pushf` is repaired after the step.
 
 use crate::machine::Regs;
-use crate::plan::{plan, Plan, Touch};
+use crate::plan::{plan, Plan, Touch, Unclassified};
 use crate::sys::{self, Launch, RawRegs, Resume, Stopped};
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic};
 use libc::{c_int, pid_t};
@@ -71,7 +71,8 @@ struct Task {
 
 struct Pending {
     instruction: Instruction,
-    plan: Plan,
+    /// Not knowing an instruction matters only if it runs: privileged ones fault.
+    plan: Result<Plan, Unclassified>,
     before: Regs,
 }
 
@@ -295,13 +296,18 @@ impl Session<'_> {
         let Some(pending) = self.task(tid).pending.take() else {
             return Ok(());
         };
+        let plan = match pending.plan {
+            Ok(plan) => plan,
+            Err(unknown) if completed => return Err(io::Error::other(unknown)),
+            Err(_) => return Ok(()),
+        };
         let pushes_flags = matches!(pending.instruction.mnemonic(), Mnemonic::Pushf | Mnemonic::Pushfq);
         self.touched.clear();
         let mut after = pending.before;
-        if pending.plan.piecewise() {
+        if plan.piecewise() {
             after = sys::get_regs(tid)?.regs();
         }
-        pending.plan.settle(completed, &after, &Stopped(tid), &mut self.touched);
+        plan.settle(completed, &after, &Stopped(tid), &mut self.touched);
         if completed && pushes_flags && pending.before.rflags & TRAP_FLAG == 0 {
             sys::clear_bits(tid, self.touched[0].addr + 1, (TRAP_FLAG >> 8) as u8)?;
         }
@@ -342,7 +348,7 @@ impl Session<'_> {
             instruction = fetch(tid, raw.0.rip);
         }
         let before = raw.regs();
-        let plan = plan(&instruction, &before, &Stopped(tid)).map_err(io::Error::other)?;
+        let plan = plan(&instruction, &before, &Stopped(tid));
         let task = self.task(tid);
         task.pending = Some(Pending {
             instruction,

@@ -178,7 +178,7 @@ fn read_once(tid: pid_t, addr: u64, out: &mut [u8]) -> usize {
 fn peek(tid: pid_t, addr: u64, out: &mut [u8]) -> usize {
     let mut done = 0;
     for chunk in out.chunks_mut(8) {
-        let at = addr + done as u64;
+        let at = addr.wrapping_add(done as u64);
         let mut word: c_long = 0;
         // SAFETY: the raw system call stores the word behind the fourth argument.
         let result = unsafe {
