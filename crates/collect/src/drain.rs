@@ -326,21 +326,27 @@ impl<'s, S: Sink> Drain<'s, S> {
     }
 
     fn take_records(&mut self, slot: usize, control: &Control) -> Result<bool, CollectError> {
-        let mut worked = false;
-        while control.consumed.load(Ordering::Relaxed) < control.produced.load(Ordering::Acquire) {
-            worked = true;
-            let number = control.consumed.load(Ordering::Relaxed);
-            let index = (number % BUFFERS as u64) as usize;
-            let words = control.buffers[index].words.load(Ordering::Relaxed) as usize;
-            let words = words.min(BUFFER_WORDS);
-            let scratch = std::mem::take(&mut self.scratch);
-            let copied = copy(&self.session.buffer(slot, index)[..words], scratch);
-            let end = self.with_definitions(|d| extent(&d.table, &copied))?;
-            self.hand_on(control, index, &copied[..end])?;
-            self.scratch = copied;
-            self.release(slot, control, index, words);
+        // Not more than is there now: a fast thread must not keep us from the others.
+        let produced = control.produced.load(Ordering::Acquire);
+        let consumed = control.consumed.load(Ordering::Relaxed);
+        for number in consumed..produced {
+            let words = self.take_buffer(slot, control, number)?;
+            self.release(slot, control, (number % BUFFERS as u64) as usize, words);
         }
-        Ok(worked)
+        Ok(consumed < produced)
+    }
+
+    /// Hands on a submitted buffer; returns its words.
+    fn take_buffer(&mut self, slot: usize, control: &Control, number: u64) -> Result<usize, CollectError> {
+        let index = (number % BUFFERS as u64) as usize;
+        let words = control.buffers[index].words.load(Ordering::Relaxed) as usize;
+        let words = words.min(BUFFER_WORDS);
+        let scratch = std::mem::take(&mut self.scratch);
+        let copied = copy(&self.session.buffer(slot, index)[..words], scratch);
+        let end = self.with_definitions(|d| extent(&d.table, &copied))?;
+        self.hand_on(control, index, &copied[..end])?;
+        self.scratch = copied;
+        Ok(words)
     }
 
     /// Tries `check`; if it meets an unknown block, drains definitions and tries once more.
@@ -413,7 +419,8 @@ impl<'s, S: Sink> Drain<'s, S> {
     fn close(&mut self, slot: usize, control: &Control, by_itself: bool) -> Result<(), CollectError> {
         self.take(slot, control)?;
         if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {
-            self.take_rest(slot, control, by_itself)?;
+            let produced = control.produced.load(Ordering::Acquire);
+            self.take_rest(slot, control, produced, by_itself)?;
             let thread = control.thread.load(Ordering::Relaxed);
             if let Some(mut decoder) = self.decoders.remove(&thread) {
                 decoder.finish(&self.table, &mut self.counter)?;
@@ -443,11 +450,11 @@ impl<'s, S: Sink> Drain<'s, S> {
 
     /// The buffer that was being written. Read twice: the first look decides how far records are
     /// whole, the second sees at least that much even if the thread still runs.
-    fn take_rest(&mut self, slot: usize, control: &Control, by_itself: bool) -> Result<(), CollectError> {
+    fn take_rest(&mut self, slot: usize, control: &Control, number: u64, by_itself: bool) -> Result<(), CollectError> {
         if !self.meant_for_us(control) {
             return Ok(());
         }
-        let index = (control.produced.load(Ordering::Acquire) % BUFFERS as u64) as usize;
+        let index = (number % BUFFERS as u64) as usize;
         let complete = control.buffers[index].words.load(Ordering::Acquire) as usize;
         let buffer = self.session.buffer(slot, index);
         let first = written(buffer, complete.min(BUFFER_WORDS));
@@ -509,11 +516,19 @@ impl<'s, S: Sink> Drain<'s, S> {
         self.report
     }
 
-    /// As [`Drain::close`], but leaves the slot alone: its owner may still run.
+    /// As [`Drain::close`], but leaves the slot alone: its owner may still run. Since nothing is
+    /// released, the buffers looked at stay as they are, and what follows them is not begun.
     fn last(&mut self, slot: usize, control: &Control) -> Result<(), CollectError> {
-        self.take(slot, control)?;
-        if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {
-            self.take_rest(slot, control, false)?;
+        if control.kind.load(Ordering::Relaxed) == slot_kind::DEFINITIONS {
+            return self.take_definitions(slot, control).map(|_| ());
+        }
+        let produced = control.produced.load(Ordering::Acquire);
+        let consumed = control.consumed.load(Ordering::Relaxed);
+        for number in consumed..produced {
+            self.take_buffer(slot, control, number)?;
+        }
+        if produced.saturating_sub(consumed) < BUFFERS as u64 {
+            self.take_rest(slot, control, produced, false)?;
         }
         Ok(())
     }

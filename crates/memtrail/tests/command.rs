@@ -325,3 +325,30 @@ fn wrong_usage_is_our_failure() {
     expect(&["record"], 125, "required");
     expect(&["record", "--probes", "magic", "--", "true"], 125, "magic");
 }
+
+#[test]
+fn told_to_stop_it_keeps_what_it_has_and_lets_the_target_go_on() {
+    let dir = tempdir().unwrap();
+    let (ready, done) = (dir.path().join("ready"), dir.path().join("done"));
+    let script = format!(
+        "touch {}; i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; touch {}",
+        ready.display(),
+        done.display()
+    );
+    let child = Command::new(env!("CARGO_BIN_EXE_memtrail"))
+        .current_dir(dir.path())
+        .args(["record", "-o", "a", "--", "sh", "-c", &script])
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert!(wait_for(&ready));
+    let kill = Command::new("kill").arg(child.id().to_string()).status();
+    assert!(kill.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(143), "{}", stderr(&output));
+    assert!(stderr(&output).contains("goes on unrecorded"), "{}", stderr(&output));
+    let check = memtrail(&dir, &["check", "a"]);
+    assert_eq!(check.status.code(), Some(0), "{}", stderr(&check));
+    assert!(wait_for(&done), "the target did not go on");
+}
