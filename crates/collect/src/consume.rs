@@ -1,7 +1,7 @@
 //! The two consumers of executions: one expands them to accesses, one only counts.
 use crate::decode::{advance, derive, step, Consumer, Run};
 use crate::shape::{count, expand, Values};
-use crate::{Counts, Cut, DecodeError, MOST_ACCESSES};
+use crate::{Counts, Cut, DecodeError, Table, MOST_ACCESSES};
 use memtrail_model::{Access, AccessSink};
 use memtrail_tracee::XsaveTable;
 
@@ -93,6 +93,8 @@ impl<'x, S: AccessSink> Expander<'x, S> {
 impl<S: AccessSink> Consumer for Expander<'_, S> {
     const NEEDS_ADDRESSES: bool = true;
 
+    fn whole(&mut self, _block: u32) {}
+
     fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError> {
         let other_thread = self.batch.last().is_some_and(|a| a.thread != run.thread);
         if other_thread {
@@ -119,7 +121,10 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
 #[derive(Debug)]
 pub struct Counter<'x> {
     xsave: &'x XsaveTable,
-    pub counts: Counts,
+    /// What was counted apart from `executions`.
+    counts: Counts,
+    /// Whole executions of blocks by index, where only their number matters.
+    executions: Vec<u64>,
 }
 
 impl<'x> Counter<'x> {
@@ -127,7 +132,17 @@ impl<'x> Counter<'x> {
         Counter {
             xsave,
             counts: Counts::default(),
+            executions: Vec::new(),
         }
+    }
+
+    /// The totals so far. `table` is the one the records were decoded with.
+    pub fn counts(&self, table: &Table) -> Counts {
+        let mut counts = self.counts;
+        for (block, &n) in table.blocks().iter().zip(&self.executions) {
+            counts.add_times(&block.fixed.counts, n);
+        }
+        counts
     }
 
     /// Counts of the accesses that depend on values, for one whole execution.
@@ -170,6 +185,15 @@ impl<'x> Counter<'x> {
 
 impl Consumer for Counter<'_> {
     const NEEDS_ADDRESSES: bool = false;
+
+    #[inline]
+    fn whole(&mut self, block: u32) {
+        let block = block as usize;
+        if block >= self.executions.len() {
+            self.executions.resize(block + 1, 0);
+        }
+        self.executions[block] += 1;
+    }
 
     #[inline]
     fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError> {

@@ -14,7 +14,7 @@
 //!   leaves `slots` as after its last complete iteration ([`advance`]).
 //! - No words make it panic or loop without bound: tables are validated when they are made,
 //!   lengths are checked here, and impossible counts are errors.
-use crate::table::{Block, Found, Table};
+use crate::table::{Block, Carry, Found, Table};
 use crate::{DecodeError, MOST_ACCESSES};
 use memtrail_model::Thread;
 use memtrail_ring::record::special_words;
@@ -58,6 +58,9 @@ pub trait Consumer {
     /// Whether derived slots are needed even if only counts follow from them.
     const NEEDS_ADDRESSES: bool;
     fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError>;
+    /// One whole execution of `table.blocks()[block]`, whose counts do not depend on values. Takes
+    /// the place of [`Consumer::run`] where it can, unless addresses are needed.
+    fn whole(&mut self, block: u32);
     fn mark(&mut self, _thread: Thread, _mark: Mark) {}
 }
 
@@ -78,8 +81,8 @@ pub struct ThreadDecoder {
 fn record_words(table: &Table, words: &[u64], at: usize) -> Result<usize, DecodeError> {
     let head = words[at];
     let need = if head >= FIRST_BLOCK {
-        match table.find(head) {
-            Some(found) => found.words,
+        match table.hot(head) {
+            Some(hot) => hot.words.into(),
             None => return Err(DecodeError::UnknownBlock { id: head }),
         }
     } else {
@@ -155,7 +158,13 @@ impl ThreadDecoder {
             self.held = held;
             self.held.clear();
         }
-        while at < words.len() && words[at] != END {
+        loop {
+            if !C::NEEDS_ADDRESSES {
+                at = self.skim(table, words, at, consumer);
+            }
+            if at >= words.len() || words[at] == END {
+                break;
+            }
             let next = at + record_words(table, words, at)?;
             if words[at] < FIRST_BLOCK {
                 self.special(&words[at..next], consumer)?;
@@ -168,6 +177,33 @@ impl ThreadDecoder {
             }
         }
         Ok(())
+    }
+
+    /// Counts records as far as their counts are fixed and nothing cuts them: most of them, and
+    /// none of their values is looked at. Returns where to go on.
+    #[inline]
+    fn skim<C: Consumer>(&mut self, table: &Table, words: &[u64], mut at: usize, consumer: &mut C) -> usize {
+        let mut rsp = self.carried[0];
+        let begin = at;
+        while let Some(hot) = words.get(at).and_then(|&head| table.hot(head)) {
+            let next = at + hot.words as usize;
+            match words.get(next) {
+                None | Some(&(CUT | END)) => break,
+                Some(_) => {}
+            }
+            rsp = match hot.carry {
+                Carry::Add => rsp.wrapping_add(hot.add),
+                Carry::Set(word) => words[at + word as usize].wrapping_add(hot.add),
+                Carry::Other => break,
+            };
+            consumer.whole(hot.block);
+            at = next;
+        }
+        if at > begin {
+            self.carried[0] = rsp;
+            self.in_loop = None;
+        }
+        at
     }
 
     /// The thread has ended, or its image was replaced: nothing follows the last record.

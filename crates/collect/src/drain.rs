@@ -326,21 +326,27 @@ impl<'s, S: Sink> Drain<'s, S> {
     }
 
     fn take_records(&mut self, slot: usize, control: &Control) -> Result<bool, CollectError> {
-        let mut worked = false;
-        while control.consumed.load(Ordering::Relaxed) < control.produced.load(Ordering::Acquire) {
-            worked = true;
-            let number = control.consumed.load(Ordering::Relaxed);
-            let index = (number % BUFFERS as u64) as usize;
-            let words = control.buffers[index].words.load(Ordering::Relaxed) as usize;
-            let words = words.min(BUFFER_WORDS);
-            let scratch = std::mem::take(&mut self.scratch);
-            let copied = copy(&self.session.buffer(slot, index)[..words], scratch);
-            let end = self.with_definitions(|d| extent(&d.table, &copied))?;
-            self.hand_on(control, index, &copied[..end])?;
-            self.scratch = copied;
-            self.release(slot, control, index, words);
+        // Not more than is there now: a fast thread must not keep us from the others.
+        let produced = control.produced.load(Ordering::Acquire);
+        let consumed = control.consumed.load(Ordering::Relaxed);
+        for number in consumed..produced {
+            let words = self.take_buffer(slot, control, number)?;
+            self.release(slot, control, (number % BUFFERS as u64) as usize, words);
         }
-        Ok(worked)
+        Ok(consumed < produced)
+    }
+
+    /// Hands on a submitted buffer; returns its words.
+    fn take_buffer(&mut self, slot: usize, control: &Control, number: u64) -> Result<usize, CollectError> {
+        let index = (number % BUFFERS as u64) as usize;
+        let words = control.buffers[index].words.load(Ordering::Relaxed) as usize;
+        let words = words.min(BUFFER_WORDS);
+        let scratch = std::mem::take(&mut self.scratch);
+        let copied = copy(&self.session.buffer(slot, index)[..words], scratch);
+        let end = self.with_definitions(|d| extent(&d.table, &copied))?;
+        self.hand_on(control, index, &copied[..end])?;
+        self.scratch = copied;
+        Ok(words)
     }
 
     /// Tries `check`; if it meets an unknown block, drains definitions and tries once more.
@@ -413,26 +419,45 @@ impl<'s, S: Sink> Drain<'s, S> {
     fn close(&mut self, slot: usize, control: &Control, by_itself: bool) -> Result<(), CollectError> {
         self.take(slot, control)?;
         if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {
-            self.take_rest(slot, control, by_itself)?;
+            let produced = control.produced.load(Ordering::Acquire);
+            self.take_rest(slot, control, produced, by_itself)?;
             let thread = control.thread.load(Ordering::Relaxed);
             if let Some(mut decoder) = self.decoders.remove(&thread) {
                 decoder.finish(&self.table, &mut self.counter)?;
             }
         }
+        // A thread that closed its slot left only what was just read; one that died may have left
+        // anything, and its memory is better given back.
+        let tidy = by_itself && self.meant_for_us(control);
+        let emptied = tidy && self.zero_rest(slot, control);
+        if !emptied {
+            self.session.clear(slot)?;
+        }
         self.free(slot, control);
         Ok(())
     }
 
+    /// Zeroes the buffer that was being written. False if this is not the whole of it.
+    fn zero_rest(&self, slot: usize, control: &Control) -> bool {
+        if control.kind.load(Ordering::Relaxed) != slot_kind::DATA {
+            return false;
+        }
+        let index = (control.produced.load(Ordering::Acquire) % BUFFERS as u64) as usize;
+        let buffer = self.session.buffer(slot, index);
+        zero(&buffer[..written(buffer, 0).len()]);
+        true
+    }
+
     /// The buffer that was being written. Read twice: the first look decides how far records are
     /// whole, the second sees at least that much even if the thread still runs.
-    fn take_rest(&mut self, slot: usize, control: &Control, by_itself: bool) -> Result<(), CollectError> {
+    fn take_rest(&mut self, slot: usize, control: &Control, number: u64, by_itself: bool) -> Result<(), CollectError> {
         if !self.meant_for_us(control) {
             return Ok(());
         }
-        let index = (control.produced.load(Ordering::Acquire) % BUFFERS as u64) as usize;
+        let index = (number % BUFFERS as u64) as usize;
         let complete = control.buffers[index].words.load(Ordering::Acquire) as usize;
         let buffer = self.session.buffer(slot, index);
-        let first = copy(buffer, Vec::new());
+        let first = written(buffer, complete.min(BUFFER_WORDS));
         let complete = if by_itself { BUFFER_WORDS } else { complete };
         let Tail { keep, lost } = self.with_definitions(|d| tail(&d.table, &first, complete.min(BUFFER_WORDS)))?;
         self.report.lost_tail += lost;
@@ -440,12 +465,8 @@ impl<'s, S: Sink> Drain<'s, S> {
         self.hand_on(control, index, &second)
     }
 
-    /// Makes a slot as new.
+    /// Makes a slot, whose buffers are zero, as new.
     fn free(&mut self, slot: usize, control: &Control) {
-        let used = control.produced.load(Ordering::Relaxed) + 1;
-        for index in 0..(used as usize).min(BUFFERS) {
-            zero_used(self.session.buffer(slot, index));
-        }
         for index in 0..BUFFERS {
             reset_head(control, index);
         }
@@ -487,7 +508,7 @@ impl<'s, S: Sink> Drain<'s, S> {
                 Ok(true)
             });
         }
-        self.report.counts = self.counter.counts;
+        self.report.counts = self.counter.counts(&self.table);
         self.report.threads = self.threads.len() as u32;
         self.report.processes = self.processes.len() as u32;
         let header = self.session.header();
@@ -495,11 +516,19 @@ impl<'s, S: Sink> Drain<'s, S> {
         self.report
     }
 
-    /// As [`Drain::close`], but leaves the slot alone: its owner may still run.
+    /// As [`Drain::close`], but leaves the slot alone: its owner may still run. Since nothing is
+    /// released, the buffers looked at stay as they are, and what follows them is not begun.
     fn last(&mut self, slot: usize, control: &Control) -> Result<(), CollectError> {
-        self.take(slot, control)?;
-        if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {
-            self.take_rest(slot, control, false)?;
+        if control.kind.load(Ordering::Relaxed) == slot_kind::DEFINITIONS {
+            return self.take_definitions(slot, control).map(|_| ());
+        }
+        let produced = control.produced.load(Ordering::Acquire);
+        let consumed = control.consumed.load(Ordering::Relaxed);
+        for number in consumed..produced {
+            self.take_buffer(slot, control, number)?;
+        }
+        if produced.saturating_sub(consumed) < BUFFERS as u64 {
+            self.take_rest(slot, control, produced, false)?;
         }
         Ok(())
     }
@@ -517,11 +546,24 @@ fn zero(words: &[AtomicU64]) {
     }
 }
 
-/// Zeroes without touching pages that were never written.
-fn zero_used(words: &[AtomicU64]) {
-    for word in words.iter().filter(|w| w.load(Ordering::Relaxed) != 0) {
-        word.store(0, Ordering::Relaxed);
+/// What has been written of a buffer, at least `complete` words. Looks no further than it must:
+/// reading a page of shared memory that was never written makes one. No record is longer than a
+/// page, so two pages of zeros cannot lie inside records.
+fn written(buffer: &[AtomicU64], complete: usize) -> Vec<u64> {
+    const PAGE_WORDS: usize = memtrail_ring::PAGE / 8;
+    const _: () = assert!(memtrail_ring::MAX_RECORD_WORDS <= PAGE_WORDS);
+    let mut words = Vec::new();
+    let mut empty = 0;
+    for page in buffer.chunks(PAGE_WORDS) {
+        let begin = words.len();
+        words.extend(page.iter().map(|w| w.load(Ordering::Relaxed)));
+        let zeros = words[begin..].iter().all(|&w| w == 0);
+        empty = if zeros { empty + 1 } else { 0 };
+        if empty == 2 && words.len() > complete {
+            break;
+        }
     }
+    words
 }
 
 fn reset_head(control: &Control, index: usize) {

@@ -209,6 +209,38 @@ fn a_thread_that_closes_its_slot_loses_nothing() {
 }
 
 #[test]
+fn a_recording_that_ends_early_takes_what_is_there_and_touches_nothing() {
+    for buffers in [2, BUFFERS] {
+        let session = Session::create(&OPTIONS).unwrap();
+        let definitions = Producer::claim(&session, 0, slot_kind::DEFINITIONS, 5, 0);
+        let data = Producer::claim(&session, 1, slot_kind::DATA, 5, 3);
+        definitions.write(0, &definition(64));
+        definitions.publish(4);
+        let mut log = Log::default();
+        let drained = with_drain(&session, &mut log, |drain| {
+            drain.pass();
+            for i in 0..buffers as u64 {
+                data.submit(&state_and_block(64, i));
+            }
+            if buffers < BUFFERS {
+                data.write(0, &[64, 100, 64, 101]);
+            }
+            drain.last(1, data.control()).unwrap();
+            // The second look, at the very end, must find nothing new to hand on.
+            drain.seen[1].active = false;
+            assert_eq!(data.control().consumed.load(Ordering::Relaxed), 0);
+            data.control().state.store(slot_state::CLAIMING, Ordering::Relaxed);
+        });
+        assert!(drained.failure.is_none(), "{:?}", drained.failure);
+        let values: Vec<u64> = log.records.iter().map(|(_, w)| w[w.len() - 1]).collect();
+        let mut expected: Vec<u64> = (0..buffers as u64).collect();
+        expected.extend((buffers < BUFFERS).then_some(100));
+        assert_eq!(values, expected);
+        assert_eq!(drained.lost_tail, u64::from(buffers < BUFFERS));
+    }
+}
+
+#[test]
 fn the_first_failure_sets_targets_free() {
     let nonsense = |words: &[u64], full: bool| {
         let session = Session::create(&OPTIONS).unwrap();

@@ -8,6 +8,7 @@
 //! **Caller's duties.** [`record`] must be called on the thread that launched the target.
 //!
 //! Not for: files (that is `memtrail-trace`), names, analysis.
+#![deny(unsafe_code)]
 
 mod consume;
 mod counts;
@@ -15,6 +16,7 @@ mod decode;
 mod drain;
 mod error;
 mod message;
+#[allow(unsafe_code)] // the mapping: see its head
 mod session;
 mod shape;
 mod supervise;

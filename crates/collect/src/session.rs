@@ -5,7 +5,7 @@
 //! can therefore give us wrong values but never undefined behaviour.
 use memtrail_ring::{
     buffer_offset, collector, record, slot_offset, Probes, Session as Header, Slot as Control, BUFFER_WORDS, MAGIC,
-    SESSION_BYTES, SLOTS, VERSION,
+    PAGE, SESSION_BYTES, SLOTS, SLOT_BYTES, VERSION,
 };
 use std::fs::File;
 use std::io;
@@ -104,6 +104,26 @@ impl Session {
             let first = self.base.add(offset).cast::<AtomicU64>();
             std::slice::from_raw_parts(first.as_ptr(), BUFFER_WORDS)
         }
+    }
+
+    /// Zeroes all buffers of a slot and gives their memory back to the system.
+    pub fn clear(&self, slot: usize) -> io::Result<()> {
+        let begin = slot_offset(slot) + PAGE;
+        let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        let length = SLOT_BYTES - PAGE;
+        // SAFETY: fallocate takes numbers. The mapping stays as it is and reads as zeros.
+        let r = unsafe {
+            libc::fallocate(
+                self.file.as_raw_fd(),
+                flags,
+                begin as libc::off_t,
+                length as libc::off_t,
+            )
+        };
+        if r == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
     }
 
     /// Number of slots that have ever been claimed.

@@ -130,6 +130,8 @@ pub fn record<S: Sink>(
         supervisor.order(Order::Finish);
         (drain.join(), stopped)
     });
+    // Only now: threads that are told to go on alone write over what the drain was reading.
+    session.abandon();
     memtrail_tracee::interrupts(None);
     Ok(Outcome {
         drained: drained.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
@@ -164,7 +166,6 @@ impl Supervisor<'_> {
                 (self.notice)(Notice::Waiting);
             }
             if let Some(stop) = self.stop_wanted(&mut asked) {
-                self.session.abandon();
                 return Some(stop);
             }
             let nap = match (asked, self.ended) {

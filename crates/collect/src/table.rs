@@ -6,7 +6,7 @@
 use crate::shape::Fixed;
 use crate::DecodeError;
 use memtrail_ring::record::{FIRST_BLOCK, LAST_BLOCK};
-use memtrail_translate::plan::{Layout, Lin, LoopPlan, Mask, Plan, Shape, Step, FIRST};
+use memtrail_translate::plan::{Layout, Lin, LoopPlan, Mask, Plan, Shape, Step, FIRST, RSP};
 
 /// A session's block ids come from one counter, so they are dense: a jump is a damaged file.
 const LONGEST_JUMP: usize = 1 << 22;
@@ -26,19 +26,54 @@ pub struct Block {
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'t> {
     pub block: &'t Block,
+    /// Index into [`Table::blocks`].
+    pub index: u32,
     /// The record of a later iteration of a partly steady loop.
     pub steady: bool,
     /// Words of the record, header included.
     pub words: usize,
 }
 
+/// What counting needs to know of a block, in one small entry per id: most records are read by
+/// looking at this and nothing else.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hot {
+    /// Words of the record, header included; 0 if the id means nothing (yet).
+    pub words: u16,
+    pub carry: Carry,
+    steady: bool,
+    /// Index into [`Table::blocks`].
+    pub block: u32,
+    /// Added to the stack pointer, or to the captured value it is set from.
+    pub add: u64,
+}
+
+/// How a block whose counts are fixed moves the stack pointer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Carry {
+    /// By a constant.
+    Add,
+    /// To a constant distance from this word of the record.
+    Set(u16),
+    /// In another way, or the block's counts depend on values.
+    Other,
+}
+
+const NOTHING: Hot = Hot {
+    words: 0,
+    carry: Carry::Other,
+    steady: false,
+    block: 0,
+    add: 0,
+};
+
 /// All blocks of a session by id.
 #[derive(Debug)]
 pub struct Table {
     options: memtrail_translate::Options,
     blocks: Vec<Block>,
-    /// By `id - FIRST_BLOCK`: 0, or (index + 1) · 2 + steady.
-    ids: Vec<u32>,
+    /// By `id - FIRST_BLOCK`.
+    ids: Vec<Hot>,
 }
 
 impl Table {
@@ -76,35 +111,37 @@ impl Table {
             return Err(bad_id);
         }
         if self.ids.len() < end {
-            self.ids.resize(end, 0);
+            self.ids.resize(end, NOTHING);
         }
-        if self.ids[first..end].iter().any(|&e| e != 0) {
+        if self.ids[first..end].iter().any(|e| e.words != 0) {
             return Err(DecodeError::DefinedTwice { id });
         }
         validate(id, &plan)?;
-        self.blocks.push(Block::new(id, plan));
-        for (steady, entry) in self.ids[first..end].iter_mut().enumerate() {
-            *entry = self.blocks.len() as u32 * 2 + steady as u32;
+        let block = Block::new(id, plan);
+        for (i, entry) in self.ids[first..end].iter_mut().enumerate() {
+            *entry = block.hot(self.blocks.len() as u32, i > 0);
         }
+        self.blocks.push(block);
         Ok(())
+    }
+
+    /// The entry of a header word; a block that writes no records cannot be found in any.
+    #[inline]
+    pub(crate) fn hot(&self, head: u64) -> Option<&Hot> {
+        let index = head.wrapping_sub(FIRST_BLOCK);
+        self.ids.get(usize::try_from(index).ok()?).filter(|h| h.words != 0)
     }
 
     /// What a header word stands for, if it is a known block id.
     #[inline]
     pub fn find(&self, head: u64) -> Option<Found<'_>> {
-        let index = head.checked_sub(FIRST_BLOCK)?;
-        let entry = *self.ids.get(usize::try_from(index).ok()?)?;
-        if entry == 0 {
-            return None;
-        }
-        let block = &self.blocks[(entry / 2 - 1) as usize];
-        let steady = entry % 2 == 1;
-        let words = match (&block.plan.looping, steady) {
-            (Some(LoopPlan::Partly { free, .. }), true) => 1 + free.len(),
-            _ => block.plan.words as usize,
-        };
-        // A block that writes no records cannot be found in any.
-        (words > 0).then_some(Found { block, steady, words })
+        let hot = self.hot(head)?;
+        Some(Found {
+            block: &self.blocks[hot.block as usize],
+            index: hot.block,
+            steady: hot.steady,
+            words: hot.words.into(),
+        })
     }
 }
 
@@ -120,6 +157,27 @@ impl Block {
             counts_need_derived: !fixed.dynamic.is_empty() || rsp_derived,
             fixed,
             plan,
+        }
+    }
+
+    fn hot(&self, block: u32, steady: bool) -> Hot {
+        let words = match (&self.plan.looping, steady) {
+            (Some(LoopPlan::Partly { free, .. }), true) => 1 + free.len() as u16,
+            _ => self.plan.words,
+        };
+        let captured = FIRST..FIRST + self.plan.words.saturating_sub(1);
+        let fixed = self.plan.looping.is_none() && self.fixed.dynamic.is_empty();
+        let carry = match self.plan.exit_rsp.terms() {
+            [(RSP, 1)] if fixed => Carry::Add,
+            [(slot, 1)] if fixed && captured.contains(slot) => Carry::Set(slot - FIRST + 1),
+            _ => Carry::Other,
+        };
+        Hot {
+            words,
+            carry,
+            steady,
+            block,
+            add: self.plan.exit_rsp.c,
         }
     }
 

@@ -65,12 +65,13 @@ fn decode(table: &Table, buffers: &[&[u64]]) -> Result<(Vec<Access>, Counts), De
         decoder.feed(table, words, &mut counter)?;
     }
     decoder.finish(table, &mut counter)?;
+    let counts = counter.counts(table);
     let mut expected = Counts::default();
     AccessSink::accesses(&mut expected, &accesses);
-    expected.instructions = counter.counts.instructions;
-    expected.blocks = counter.counts.blocks;
-    assert_eq!(counter.counts, expected, "counted and expanded differ");
-    Ok((accesses, counter.counts))
+    expected.instructions = counts.instructions;
+    expected.blocks = counts.blocks;
+    assert_eq!(counts, expected, "counted and expanded differ");
+    Ok((accesses, counts))
 }
 
 fn list(table: &Table, buffers: &[&[u64]]) -> Vec<(u64, Kind, u64, u32)> {

@@ -43,7 +43,7 @@ fn totals(reader: &mut Recording) -> anyhow::Result<(Totals, bool)> {
         processes: processes.len() as u32,
         ..Totals::default()
     };
-    Ok((totals.with_counts(&counter.counts), false))
+    Ok((totals.with_counts(&counter.counts(&known.table)), false))
 }
 
 pub fn bits_per_access(file_bytes: u64, accesses: u64) -> f64 {

@@ -29,7 +29,7 @@ fn expect(args: &[&str], status: i32, message: &str) {
     let output = memtrail(&dir, args);
     assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
     assert!(stderr(&output).contains(message), "{}", stderr(&output));
-    if status >= 125 && status <= 127 {
+    if (125..=127).contains(&status) {
         let left = fs::read_dir(dir.path()).unwrap().count();
         assert_eq!(left, 0, "a file was left behind");
     }
@@ -324,4 +324,31 @@ fn summaries_hold_times_and_totals() {
 fn wrong_usage_is_our_failure() {
     expect(&["record"], 125, "required");
     expect(&["record", "--probes", "magic", "--", "true"], 125, "magic");
+}
+
+#[test]
+fn told_to_stop_it_keeps_what_it_has_and_lets_the_target_go_on() {
+    let dir = tempdir().unwrap();
+    let (ready, done) = (dir.path().join("ready"), dir.path().join("done"));
+    let script = format!(
+        "touch {}; i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; touch {}",
+        ready.display(),
+        done.display()
+    );
+    let child = Command::new(env!("CARGO_BIN_EXE_memtrail"))
+        .current_dir(dir.path())
+        .args(["record", "-o", "a", "--", "sh", "-c", &script])
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert!(wait_for(&ready));
+    let kill = Command::new("kill").arg(child.id().to_string()).status();
+    assert!(kill.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(143), "{}", stderr(&output));
+    assert!(stderr(&output).contains("goes on unrecorded"), "{}", stderr(&output));
+    let check = memtrail(&dir, &["check", "a"]);
+    assert_eq!(check.status.code(), Some(0), "{}", stderr(&check));
+    assert!(wait_for(&done), "the target did not go on");
 }

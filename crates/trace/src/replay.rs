@@ -121,7 +121,7 @@ pub fn check<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Checked, Error> {
     let known = Known::read(reader)?;
     let mut counter = Counter::new(&known.xsave);
     replay(reader, &known, &Filter::default(), &mut counter, |_| true)?;
-    let counts = counter.counts;
+    let counts = counter.counts(&known.table);
     if let Ending::Complete(t) = &known.ending {
         for (what, said, found) in [
             ("the number of accesses", t.accesses, counts.accesses()),
