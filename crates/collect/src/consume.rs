@@ -62,7 +62,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
                 xsave: self.xsave,
                 cut: cut.filter(|c| c.insn == access.insn),
             };
-            if cut.is_some_and(|c| access.insn > c.insn) {
+            if cut.is_some_and(|c| c.excludes(access.insn)) {
                 break;
             }
             let offset = plan.insn_offsets[access.insn as usize];
@@ -168,7 +168,7 @@ impl<'x> Counter<'x> {
 
     fn partial(&mut self, run: &Run, cut: &Cut) -> Result<(), DecodeError> {
         let accesses = run.block.plan.accesses.iter();
-        for access in accesses.take_while(|a| a.insn <= cut.insn) {
+        for access in accesses.take_while(|a| !cut.excludes(a.insn)) {
             let values = Values {
                 block: run.block.id,
                 slots: run.slots,

@@ -18,7 +18,7 @@ use crate::table::{Block, Carry, Found, Table};
 use crate::{DecodeError, MOST_ACCESSES};
 use memtrail_model::Thread;
 use memtrail_ring::record::special_words;
-use memtrail_ring::record::{CUT, END, FIRST_BLOCK, SIGNAL, SIGRETURN, STATE};
+use memtrail_ring::record::{left, CUT, END, FIRST_BLOCK, LEFT, SIGNAL, SIGRETURN, STATE};
 use memtrail_translate::plan::{LoopPlan, Plan, Step, FIRST, FS, GS, RSP};
 
 /// How a block was left early: the CUT record.
@@ -31,6 +31,15 @@ pub struct Cut {
     pub rdi: u64,
     /// Bit `i`: lane `i` of a gather or scatter was done.
     pub lanes: u64,
+    /// Instruction `insn` had begun, so that part of it may have happened; not so after a branch taken before it.
+    pub begun: bool,
+}
+
+impl Cut {
+    /// Nothing of instruction `insn` happened.
+    pub fn excludes(&self, insn: u16) -> bool {
+        insn > self.insn || insn == self.insn && !self.begun
+    }
 }
 
 /// One execution of a block, or one run of iterations of a loop.
@@ -80,7 +89,7 @@ pub struct ThreadDecoder {
 #[inline]
 fn record_words(table: &Table, words: &[u64], at: usize) -> Result<usize, DecodeError> {
     let head = words[at];
-    let need = if head >= FIRST_BLOCK {
+    let need = if (FIRST_BLOCK..LEFT).contains(&head) {
         match table.hot(head) {
             Some(hot) => hot.words.into(),
             None => return Err(DecodeError::UnknownBlock { id: head }),
@@ -131,7 +140,7 @@ pub fn tail(table: &Table, words: &[u64], complete: usize) -> Result<Tail, Decod
     if at <= complete || matches!(words.get(at), Some(&END)) {
         return Ok(Tail { keep: at, lost: 0 });
     }
-    let whole = matches!(words[keep], CUT | STATE);
+    let whole = matches!(words[keep], CUT | STATE | LEFT..);
     Ok(Tail {
         keep: if whole { at } else { keep },
         lost: u64::from(!whole),
@@ -166,7 +175,7 @@ impl ThreadDecoder {
                 break;
             }
             let next = at + record_words(table, words, at)?;
-            if words[at] < FIRST_BLOCK {
+            if !(FIRST_BLOCK..LEFT).contains(&words[at]) {
                 self.special(&words[at..next], consumer)?;
                 at = next;
             } else if next < words.len() && words[next] != END {
@@ -188,7 +197,7 @@ impl ThreadDecoder {
         while let Some(hot) = words.get(at).and_then(|&head| table.hot(head)) {
             let next = at + hot.words as usize;
             match words.get(next) {
-                None | Some(&(CUT | END)) => break,
+                None | Some(&(CUT | END | LEFT..)) => break,
                 Some(_) => {}
             }
             rsp = match hot.carry {
@@ -242,12 +251,22 @@ impl ThreadDecoder {
                 let end = next + record_words(table, words, next)?;
                 (Some(parse_cut(found.block, &words[next..end])?), end)
             }
+            Some(&head) if head >= LEFT => (Some(parse_left(found.block, head)?), next + 1),
             _ => (None, next),
         };
         self.load(&found, record)?;
         let block = found.block;
         if C::NEEDS_ADDRESSES || block.counts_need_derived {
             derive(block, &mut self.slots);
+        }
+        let side = cut.filter(|c| !c.begun).and_then(|c| block.side(c.insn - 1));
+        if let (Some(side), Some(LoopPlan::Affine { counter, .. })) = (side, &block.plan.looping) {
+            // The record has the counter at the branch: back to where the iteration began.
+            let exit = &mut self.slots[FIRST as usize + block.plan.words as usize - 2];
+            *exit = exit.wrapping_sub(side.moved);
+            if counter.low32 {
+                *exit = u64::from(*exit as u32);
+            }
         }
         let complete = self.complete(block, cut.is_some())?;
         consumer.run(Run {
@@ -257,7 +276,12 @@ impl ThreadDecoder {
             complete,
             cut,
         })?;
-        if cut.is_none() {
+        if let Some(side) = side {
+            if !C::NEEDS_ADDRESSES {
+                derive(block, &mut self.slots);
+            }
+            self.carried[0] = side.rsp.eval(&self.slots);
+        } else if cut.is_none() {
             self.carried[0] = self.slots[RSP as usize];
         }
         let steady = matches!(block.plan.looping, Some(LoopPlan::Partly { .. }));
@@ -322,6 +346,15 @@ fn wrapped_trips(counter: &Step) -> Option<u64> {
     (counter.low32 && by.unsigned_abs().is_power_of_two() && by.unsigned_abs() <= all).then(|| all / by.unsigned_abs())
 }
 
+/// A block left through a branch: cut at the instruction after it, which did not begin.
+fn parse_left(block: &Block, head: u64) -> Result<Cut, DecodeError> {
+    let branch = left(head).unwrap_or(u32::MAX);
+    match u16::try_from(branch).ok().filter(|&b| block.side(b).is_some()) {
+        Some(branch) => Ok(Cut { insn: branch + 1, rcx: 0, rsi: 0, rdi: 0, lanes: 0, begun: false }),
+        None => Err(DecodeError::BadCut { insn: branch.into(), insns: block.plan.insn_offsets.len() }),
+    }
+}
+
 fn parse_cut(block: &Block, words: &[u64]) -> Result<Cut, DecodeError> {
     let insns = block.plan.insn_offsets.len();
     let insn = words[1];
@@ -334,6 +367,7 @@ fn parse_cut(block: &Block, words: &[u64]) -> Result<Cut, DecodeError> {
         rsi: words[3],
         rdi: words[4],
         lanes: words[5],
+        begun: true,
     })
 }
 
@@ -346,8 +380,8 @@ pub(crate) fn derive(block: &Block, slots: &mut [u64]) {
     }
 }
 
-fn step_by(step: &Step, value: u64, times: u64) -> u64 {
-    let next = value.wrapping_add(step.by.wrapping_mul(times));
+fn step_by(step: &Step, slots: &[u64], times: u64) -> u64 {
+    let next = slots[step.slot as usize].wrapping_add(step.distance(slots).wrapping_mul(times));
     if step.low32 && times > 0 {
         next as u32 as u64
     } else {
@@ -360,8 +394,7 @@ fn step_by(step: &Step, value: u64, times: u64) -> u64 {
 pub(crate) fn step(block: &Block, slots: &mut [u64]) {
     let rsp = block.plan.exit_rsp.eval(slots);
     for step in block.steps() {
-        let slot = &mut slots[step.slot as usize];
-        *slot = step_by(step, *slot, 1);
+        slots[step.slot as usize] = step_by(step, slots, 1);
     }
     slots[RSP as usize] = rsp;
 }
@@ -382,8 +415,7 @@ pub(crate) fn advance(block: &Block, slots: &mut [u64], n: u64) {
         None => slots[RSP as usize],
     };
     for step in block.steps() {
-        let slot = &mut slots[step.slot as usize];
-        *slot = step_by(step, *slot, n);
+        slots[step.slot as usize] = step_by(step, slots, n);
     }
     slots[RSP as usize] = rsp;
 }
@@ -396,8 +428,7 @@ fn advance_by_last(block: &Block, slots: &mut [u64], n: u64) {
     let depends = on_rsp(&plan.exit_rsp) || plan.derived.iter().any(|d| on_rsp(&d.of));
     let one_by_one = if depends { n } else { 1 };
     for step in block.steps() {
-        let slot = &mut slots[step.slot as usize];
-        *slot = step_by(step, *slot, n - one_by_one);
+        slots[step.slot as usize] = step_by(step, slots, n - one_by_one);
     }
     for _ in 0..one_by_one {
         derive(block, slots);

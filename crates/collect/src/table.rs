@@ -6,7 +6,7 @@
 use crate::shape::Fixed;
 use crate::DecodeError;
 use memtrail_ring::record::{FIRST_BLOCK, LAST_BLOCK};
-use memtrail_translate::plan::{Layout, Lin, LoopPlan, Mask, Plan, Shape, Step, FIRST, RSP};
+use memtrail_translate::plan::{Layout, Lin, LoopPlan, Mask, Plan, Shape, Side, Step, FIRST, RSP};
 
 /// A session's block ids come from one counter, so they are dense: a jump is a damaged file.
 const LONGEST_JUMP: usize = 1 << 22;
@@ -181,6 +181,11 @@ impl Block {
         }
     }
 
+    /// The way out at branch `insn`, if that is one.
+    pub fn side(&self, insn: u16) -> Option<&Side> {
+        self.plan.sides.iter().find(|s| s.insn == insn)
+    }
+
     pub fn steps(&self) -> &[Step] {
         match &self.plan.looping {
             Some(LoopPlan::Affine { steps, .. } | LoopPlan::Partly { steps, .. }) => steps,
@@ -208,6 +213,17 @@ fn validate(id: u32, plan: &Plan) -> Result<(), DecodeError> {
         lin(&derived.of, first_derived + i)?;
     }
     lin(&plan.exit_rsp, slots)?;
+    for side in &plan.sides {
+        lin(&side.rsp, slots)?;
+        check(side.insn as usize + 1, plan.insn_offsets.len())?;
+    }
+    let steps = match &plan.looping {
+        Some(LoopPlan::Affine { steps, .. } | LoopPlan::Partly { steps, .. }) => steps.as_slice(),
+        None => &[],
+    };
+    for (slot, _) in steps.iter().filter_map(|s| s.plus) {
+        check(slot.into(), first_derived)?;
+    }
     for access in &plan.accesses {
         check(access.insn as usize, plan.insn_offsets.len())?;
         for l in linear_forms(&access.shape) {

@@ -105,6 +105,7 @@ fn plan(words: u16, insns: u16, accesses: Vec<PlannedAccess>) -> Plan {
         accesses,
         exit_rsp: Lin::slot(RSP),
         looping: None,
+        sides: Vec::new(),
     }
 }
 
@@ -375,6 +376,7 @@ fn by(slot: Slot, by: i64) -> Step {
         slot,
         by: by as u64,
         low32: false,
+        plus: None,
     }
 }
 
@@ -402,6 +404,7 @@ fn short_counters_wrap_around() {
         slot: FIRST,
         by: (-1i64) as u64,
         low32: true,
+        plus: None,
     };
     let t = table(vec![(ID, affine(down, vec![down]))]);
     // The upper half is cut off by the first 32-bit step.

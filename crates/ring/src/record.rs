@@ -26,6 +26,19 @@ pub const SIGNAL_WORDS: usize = 2;
 /// `[SIGRETURN]`: a signal handler returned.
 pub const SIGRETURN: u64 = 5;
 
+/// `[LEFT | k]`: the block (or loop) record just before this one was left through the branch that is its instruction
+/// number `k`. Its later captures were not made. For a loop record, the last word is the counter at that branch.
+pub const LEFT: u64 = 0xffff_ffff_8000_0000;
+
+/// The branch a LEFT record names.
+pub const fn left(head: u64) -> Option<u32> {
+    if head >= LEFT {
+        Some((head - LEFT) as u32)
+    } else {
+        None
+    }
+}
+
 /// First header value that is a block id.
 pub const FIRST_BLOCK: u64 = 64;
 /// Block ids stay below this: they are stored with a sign-extended 32-bit immediate.
@@ -38,6 +51,7 @@ pub const fn special_words(head: u64) -> Option<usize> {
         CUT => Some(CUT_WORDS),
         STATE => Some(STATE_WORDS),
         SIGNAL => Some(SIGNAL_WORDS),
+        LEFT.. => Some(1),
         _ => None,
     }
 }

@@ -282,6 +282,10 @@ fn settle(t: &mut Thread, block: &Block, site: &Site, fpstate: u64) {
     if t.buffer == 0 || site.recorded == Recorded::Nothing {
         return;
     }
+    if site.leaving && site.recorded == Recorded::Done {
+        buffer::push(t, &[record::LEFT | (site.done as u64 - 1)]);
+        return;
+    }
     let words = if site.steady { block.steady_words() } else { block.plan.words as usize };
     let whole = site.done as usize == block.insns.len();
     // The store that begins a record is at most a page's width from the guard: words past it go to the next buffer.

@@ -4,7 +4,7 @@
 //! function of the code and the options, so the collector, given just the bytes of the block, derives the same
 //! plan as the runtime did.
 use crate::accesses::Accesses;
-use crate::plan::{Addr, Derived, Layout, Lin, LoopPlan, Mask, Plan, Shape, Slot, Step, FIRST, RSP};
+use crate::plan::{Addr, Derived, Layout, Lin, LoopPlan, Mask, Plan, Shape, Side, Slot, Step, FIRST, RSP};
 use crate::symbolic::{entry_atom, gpr, Atom, Machine, R15, RSP_REG};
 use alloc::vec::Vec;
 use iced_x86::{
@@ -90,6 +90,8 @@ pub struct Block {
     pub writes_r15: bool,
     /// The bytes given ended before the block did.
     pub starved: bool,
+    /// Where each of the plan's sides leads.
+    pub side_targets: Vec<u64>,
 }
 
 impl Block {
@@ -134,6 +136,9 @@ impl Block {
 /// All general registers but rsp and r15: a block that touches r15 must leave one of them alone,
 /// to stand in for r15 while that holds the buffer pointer. rcx and rdx are taken by indirect branches.
 pub const STAND_INS: u16 = !(1 << RSP_REG | 1 << R15 | 1 << 1 | 1 << 2);
+
+/// Most ways out of a block before its end.
+pub const MOST_SIDES: usize = 3;
 
 /// Words a record may have before the block is cut.
 const WORDS_LIMIT: usize = memtrail_ring::MAX_RECORD_WORDS - 64;
@@ -187,11 +192,13 @@ impl Scratch {
                 accesses: Vec::with_capacity(16),
                 exit_rsp: Lin::slot(RSP),
                 looping: None,
+                sides: Vec::new(),
             },
             captures: Vec::with_capacity(16),
             used: 0,
             writes_r15: false,
             starved: false,
+            side_targets: Vec::new(),
         });
         block.pc = pc;
         block.insns.clear();
@@ -210,6 +217,8 @@ impl Scratch {
         plan.accesses.clear();
         plan.exit_rsp = Lin::slot(RSP);
         plan.looping = None;
+        plan.sides.clear();
+        block.side_targets.clear();
         block
     }
 
@@ -254,11 +263,21 @@ impl Scratch {
             block.insns.push(insn);
             block.plan.bytes = (insn.next_ip() - pc) as u32;
             block.exit = exit_of(&insn);
+            if self.goes_on(&mut block, &insn, opts) {
+                continue;
+            }
             if block.exit != Exit::Fall || ends_block(&insn) || words > WORDS_LIMIT {
                 break;
             }
         }
         block.plan.accesses = list;
+        // A branch that nothing follows is the block's exit after all.
+        if block.plan.sides.last().is_some_and(|s| s.insn as usize + 1 == block.insns.len()) {
+            block.plan.sides.pop();
+            if let Some(target) = block.side_targets.pop() {
+                block.exit = Exit::Branch { target };
+            }
+        }
         if opts.probes != Probes::None {
             self.lay_out(&mut block, opts);
         }
@@ -358,6 +377,20 @@ fn ends_block(insn: &Instruction) -> bool {
 }
 
 impl Scratch {
+    /// Go on past a forward branch, taking it for not taken: compilers put the likely way straight ahead.
+    fn goes_on(&self, block: &mut Block, insn: &Instruction, opts: &Options) -> bool {
+        let Exit::Branch { target } = block.exit else { return false };
+        let plain = opts.probes != Probes::Naive;
+        if !plain || target <= insn.ip() || !insn.is_jcc_short_or_near() || block.plan.sides.len() == MOST_SIDES {
+            return false;
+        }
+        let side = Side { insn: block.insns.len() as u16 - 1, rsp: self.machine.regs[RSP_REG], moved: 0 };
+        block.plan.sides.push(side);
+        block.side_targets.push(target);
+        block.exit = Exit::Fall;
+        true
+    }
+
     /// Turn atoms into slots and settle the plan.
     fn lay_out(&mut self, block: &mut Block, opts: &Options) {
         let machine = &mut self.machine;
@@ -369,6 +402,9 @@ impl Scratch {
         }
         let exit = machine.regs[RSP_REG];
         needed.mark_lin(machine, &exit);
+        for side in &block.plan.sides {
+            needed.mark_lin(machine, &side.rsp);
+        }
         let shape = if opts.probes == Probes::Loop { loop_shape(block, machine, &mut needed) } else { None };
 
         // Captured atoms by position, then derived ones in order of creation (operands come first).
@@ -410,7 +446,15 @@ impl Scratch {
         for a in &mut block.plan.accesses {
             map_shape(&mut a.shape, slot_of);
         }
+        for side in &mut block.plan.sides {
+            side.rsp = map_lin(&side.rsp, slot_of);
+        }
         block.plan.looping = shape.map(|shape| shape.settle(slot_of, &block.captures));
+        if let Some((reg, _)) = block.counter() {
+            for i in 0..block.plan.sides.len() {
+                block.plan.sides[i].moved = block.moved_before(reg, block.plan.sides[i].insn as usize + 1);
+            }
+        }
     }
 }
 
@@ -445,13 +489,27 @@ impl Needed<'_> {
 
 /// A loop plan in terms of atoms.
 enum LoopShape {
-    Affine { steps: Vec<(usize, u64, bool)>, counter: (usize, u64, bool) },
-    Partly { steps: Vec<(usize, u64, bool)> },
+    Affine { steps: Vec<Move>, counter: Move },
+    Partly { steps: Vec<Move> },
+}
+
+/// How the register behind `atom` moves from one iteration to the next.
+#[derive(Clone, Copy)]
+struct Move {
+    atom: usize,
+    by: u64,
+    low32: bool,
+    plus: Option<(Slot, i32)>,
 }
 
 impl LoopShape {
     fn settle(self, slot_of: &[Slot], captures: &[Capture]) -> LoopPlan {
-        let step = |&(atom, by, low32): &(usize, u64, bool)| Step { slot: slot_of[atom], by, low32 };
+        let step = |m: &Move| Step {
+            slot: slot_of[m.atom],
+            by: m.by,
+            low32: m.low32,
+            plus: m.plus.map(|(s, k)| (slot_of[s as usize], k)),
+        };
         match self {
             LoopShape::Affine { steps, counter } => {
                 LoopPlan::Affine { steps: steps.iter().map(step).collect(), counter: step(&counter) }
@@ -513,46 +571,67 @@ fn loop_shape(block: &Block, machine: &mut Machine, needed: &mut Needed) -> Opti
     }
     let mut steps = Vec::new();
     let mut free = false;
-    let mut counter: Option<(usize, u64, bool)> = None;
+    let mut counter: Option<Move> = None;
     if rsp_by != 0 {
-        steps.push((RSP as usize, rsp_by, false));
-        counter = Some((RSP as usize, rsp_by, false));
+        let by_rsp = Move { atom: RSP as usize, by: rsp_by, low32: false, plus: None };
+        steps.push(by_rsp);
+        counter = Some(by_rsp);
     }
     for reg in (0..16).filter(|&r| r != RSP_REG) {
         let atom = entry_atom(reg) as usize;
         debug_assert_eq!(machine.atoms[atom], Atom::Gpr { pos: 0, reg: reg as u8 });
-        match induction(machine, reg, atom as Slot) {
-            Some((by, low32)) => {
-                if needed.flags[atom] {
-                    steps.push((atom, by, low32));
+        let Some((by, low32)) = induction(machine, reg, atom as Slot) else {
+            match strided(machine, reg, atom as Slot).filter(|_| needed.flags[atom]) {
+                Some((by, plus)) => {
+                    needed.flags[plus.0 as usize] = true;
+                    steps.push(Move { atom, by, low32: false, plus: Some(plus) });
                 }
-                if by != 0 {
-                    // Best: 64-bit and captured anyway.
-                    let rank = |c: &(usize, u64, bool)| (!c.2, c.0 < FIRST as usize || needed.flags[c.0]);
-                    let this = (atom, by, low32);
-                    if counter.as_ref().is_none_or(|c| rank(&this) > rank(c)) {
-                        counter = Some(this);
-                    }
-                }
+                None => free |= needed.flags[atom],
             }
-            None => free |= needed.flags[atom],
+            continue;
+        };
+        let this = Move { atom, by, low32, plus: None };
+        if needed.flags[atom] {
+            steps.push(this);
+        }
+        if by != 0 {
+            // Best: 64-bit and captured anyway.
+            let rank = |c: &Move| (!c.low32, c.atom < FIRST as usize || needed.flags[c.atom]);
+            if counter.as_ref().is_none_or(|c| rank(&this) > rank(c)) {
+                counter = Some(this);
+            }
+        }
+    }
+    // Registers that became needed as strides stay as they are.
+    for reg in (0..16).filter(|&r| r != RSP_REG) {
+        let atom = entry_atom(reg) as usize;
+        if needed.flags[atom] && !steps.iter().any(|m| m.atom == atom) && induction(machine, reg, atom as Slot).is_some() {
+            steps.push(Move { atom, by: 0, low32: false, plus: None });
         }
     }
     let affine_end = FIRST as usize + 15;
-    free |= (affine_end..machine.atoms.len())
-        .any(|a| needed.flags[a] && !matches!(machine.atoms[a], Atom::Derived(_)));
+    free |= (affine_end..machine.atoms.len()).any(|a| needed.flags[a] && !matches!(machine.atoms[a], Atom::Derived(_)));
     match counter {
         Some(counter) if !free => {
-            if counter.0 >= FIRST as usize && !needed.flags[counter.0] {
-                needed.flags[counter.0] = true;
+            if counter.atom >= FIRST as usize && !needed.flags[counter.atom] {
+                needed.flags[counter.atom] = true;
                 steps.push(counter);
             }
             Some(LoopShape::Affine { steps, counter })
         }
         // Nothing to thin out: an ordinary block does as well, without a second copy.
-        _ if steps.iter().all(|s| s.0 < FIRST as usize) => None,
+        _ if steps.iter().all(|s| s.atom < FIRST as usize) => None,
         _ => Some(LoopShape::Partly { steps }),
     }
+}
+
+/// A register that moves by a constant and a multiple of one other register, which does not move.
+fn strided(machine: &Machine, reg: usize, entry: Slot) -> Option<(u64, (Slot, i32))> {
+    let exit = &machine.regs[reg];
+    let [a, b] = exit.terms() else { return None };
+    let (own, other) = if a.0 == entry { (a, b) } else { (b, a) };
+    let stays = (0..16).any(|r| entry_atom(r) == other.0 && machine.regs[r] == Lin::slot(other.0));
+    (*own == (entry, 1) && stays && other.0 >= FIRST).then_some((exit.c, *other))
 }
 
 fn map_lin(lin: &Lin, slot_of: &[Slot]) -> Lin {

@@ -89,6 +89,12 @@ impl Code {
         self.put(&[0x49, 0xc7, 0x07]);
         self.put32(id);
     }
+    /// `mov qword [r15+disp], 0`
+    pub fn capture_zero(&mut self, disp: u32) {
+        self.put(&[0x49, 0xc7]);
+        self.r15_operand(0, disp);
+        self.put32(0);
+    }
     /// `lea r15, [r15+disp]`
     pub fn advance(&mut self, disp: u32) {
         self.put(&[0x4d, 0x8d]);

@@ -93,6 +93,8 @@ pub struct Site {
     pub steady: bool,
     pub rcx_saved: bool,
     pub rdx_saved: bool,
+    /// Leaving through a side exit that is not on record yet: that of instruction `done - 1`.
+    pub leaving: bool,
     /// Register standing in for r15, itself saved.
     pub stand_in: Option<u8>,
     /// Register saved in the scratch cell.
@@ -253,6 +255,7 @@ pub fn emit_with(scratch: &mut EmitScratch, block: &Block, code: &[u8], place: P
         recorded: Recorded::Nothing,
         in_loop: false,
         steady: false,
+        leaving: false,
         rcx_saved: false,
         rdx_saved: false,
         stand_in: None,
@@ -308,6 +311,7 @@ fn entry_check(hot: &mut Code, cold: &mut Code, entry: Entry, tag: u64, site: &m
         recorded: Recorded::Nothing,
         in_loop: false,
         steady: false,
+        leaving: false,
         rcx_saved: true,
         rdx_saved: true,
         stand_in: None,
@@ -508,9 +512,86 @@ impl<'a> Emitter<'a> {
             if next == captures.len() && self.now.recorded == Recorded::Open {
                 self.finish_record(words);
             }
-            if i < n {
+            if i < n && !self.side(i, words) {
                 self.instruction(i);
             }
+        }
+    }
+
+    /// If instruction `i` is a side exit, emit it: the branch in place, the rest out of the way.
+    fn side(&mut self, i: usize, words: u32) -> bool {
+        let block = self.block;
+        let Some(n) = block.plan.sides.iter().position(|s| s.insn as usize == i) else { return false };
+        let insn = block.insns[i];
+        let target = block.side_targets[n];
+        self.now.done = i as u16;
+        self.now.pc = SitePc::Const(insn.ip());
+        self.mark();
+        self.put_jcc(&insn);
+        let stub = self.cold.here();
+        self.hot.rel32(stub);
+        let on = self.now;
+        self.now.done += 1;
+        self.now.pc = SitePc::Const(target);
+        self.mark_cold();
+        if self.now.in_loop {
+            let counter = self.counter_register();
+            self.cold.capture((words - 1) * 8, counter);
+            self.now.leaving = true;
+            self.mark_cold();
+        }
+        if self.now.recorded == Recorded::Open {
+            if !self.now.in_loop {
+                // The end of the record must be there, or moving past it could jump over the guard.
+                self.cold.capture_zero((words - 1) * 8);
+            }
+            self.cold.advance(words * 8);
+        }
+        if self.recording() {
+            self.now.in_loop = false;
+            self.now.recorded = Recorded::Done;
+            self.now.leaving = true;
+            self.mark_cold();
+            self.cold.capture_id((memtrail_ring::record::LEFT as u32) | i as u32);
+            self.cold.advance(8);
+            self.now.recorded = Recorded::Nothing;
+            self.now.leaving = false;
+            self.mark_cold();
+        }
+        if let Some(r) = self.stand_in {
+            if block.writes_r15 {
+                self.cold.store_gs(at::APP_R15, r);
+            }
+            self.cold.load_gs(r, at::SAVED_STAND_IN);
+            self.now.stand_in = None;
+            self.mark_cold();
+        }
+        self.cold.align_head();
+        self.cold.put(&[0xe9]);
+        let patch = self.cold.here();
+        // Until it is linked the jump leads to the stub right behind it.
+        self.cold.put32(0);
+        self.stub(LinkKind::Direct { target, patch });
+        self.now = on;
+        self.now.done = i as u16 + 1;
+        self.now.pc = SitePc::Const(insn.next_ip());
+        self.mark();
+        true
+    }
+
+    fn mark_cold(&mut self) {
+        if self.place.map {
+            self.sites.push((self.cold.here(), self.now));
+        }
+    }
+
+    /// The register that holds an affine loop's counter, here and now.
+    fn counter_register(&self) -> u8 {
+        let counter = self.block.counter().map_or(RSP_REG, |c| c.0);
+        if counter == R15 {
+            self.stand_in.unwrap_or(R15 as u8)
+        } else {
+            counter as u8
         }
     }
 
@@ -548,7 +629,9 @@ impl<'a> Emitter<'a> {
         let body = self.hot.here();
         self.mark();
         for i in 0..self.straight_insns() {
-            self.instruction(i);
+            if !self.side(i, words) {
+                self.instruction(i);
+            }
         }
         let last = self.block.insns.len() - 1;
         self.now.done = last as u16;
@@ -559,8 +642,7 @@ impl<'a> Emitter<'a> {
         self.now.done = self.block.insns.len() as u16;
         self.now.pc = SitePc::Const(self.block.end());
         self.mark();
-        let counter = self.block.counter().map_or(RSP_REG, |c| c.0) as u8;
-        let counter = if counter as usize == R15 { self.stand_in.unwrap_or(counter) } else { counter };
+        let counter = self.counter_register();
         self.hot.capture((words - 1) * 8, counter);
         self.finish_record(words);
         self.now.in_loop = false;
@@ -1044,7 +1126,9 @@ impl<'a> Emitter<'a> {
             match kind {
                 LinkKind::Direct { target, .. } => {
                     site.pc = SitePc::Const(target);
-                    site.done = self.block.insns.len() as u16;
+                    if site.recorded == Recorded::Done {
+                        site.done = self.block.insns.len() as u16;
+                    }
                 }
                 LinkKind::Syscall { pc } | LinkKind::Emulate { pc } => site.pc = SitePc::Const(pc),
             }

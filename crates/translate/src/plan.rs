@@ -249,6 +249,30 @@ pub struct Step {
     pub by: u64,
     /// The register is stepped with 32-bit instructions: `next = (value + by) mod 2^32`.
     pub low32: bool,
+    /// A multiple of another, unchanging slot that is added besides.
+    pub plus: Option<(Slot, i32)>,
+}
+
+impl Step {
+    /// How far the slot moves each time, given the slots' values.
+    #[inline]
+    pub fn distance(&self, slots: &[u64]) -> u64 {
+        match self.plus {
+            None => self.by,
+            Some((s, k)) => self.by.wrapping_add(slots[s as usize].wrapping_mul(k as i64 as u64)),
+        }
+    }
+}
+
+/// A conditional branch inside the block, out of which it may be left early.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Side {
+    /// The branch.
+    pub insn: u16,
+    /// The stack pointer if it is taken.
+    pub rsp: Lin,
+    /// In an affine loop: how far the counter has moved in this iteration when it is taken.
+    pub moved: u64,
 }
 
 /// What kind of record a self-loop writes.
@@ -281,6 +305,8 @@ pub struct Plan {
     /// The stack pointer after the block (for a loop: after one iteration, as a function of that iteration's slots).
     pub exit_rsp: Lin,
     pub looping: Option<LoopPlan>,
+    /// Ways out before the end, in order.
+    pub sides: Vec<Side>,
 }
 
 impl Plan {
