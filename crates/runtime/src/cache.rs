@@ -14,7 +14,7 @@ use crate::sys;
 use crate::thread::{set_table, unset_table};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU64, Ordering::*};
 use memtrail_ring::Probes;
 use memtrail_translate::{
     analyze, emit, emit_entry, emit_with, Block, EmitScratch, Emitted, Entry, Error, LinkKind, Options, Place, Scratch,
@@ -75,6 +75,7 @@ pub struct Cache {
     /// Open addressing, pc -> block number + 1; pc 0 never holds a block.
     table: Vec<(u64, u32)>,
     filled: usize,
+    heads: Heads,
     /// Blocks with code on a page, by page number.
     by_page: BTreeMap<u64, Vec<u32>>,
     /// Executable ranges known from the last look at the maps.
@@ -94,6 +95,7 @@ pub static CACHE: Lock<Cache> = Lock::new(Cache {
     links: Vec::new(),
     table: Vec::new(),
     filled: 0,
+    heads: Heads { at: 0, mask: 0, filled: 0 },
     by_page: BTreeMap::new(),
     exec: Vec::new(),
     guarded: Vec::new(),
@@ -113,6 +115,80 @@ pub enum NoCode {
 
 fn hash(pc: u64, mask: usize) -> usize {
     (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask
+}
+
+/// Replace code that other threads may be running. All of it lies within one aligned 8-byte word, so that one store does it and no
+/// processor sees half of it.
+///
+/// # Safety
+/// The word belongs to an arena; the caller holds the cache's lock.
+unsafe fn patch_code(at: u64, new: &[u8]) {
+    let (word, shift) = (at & !7, (at & 7) as usize);
+    assert!(shift + new.len() <= 8, "patched code straddles a word");
+    // SAFETY: an aligned word of ours.
+    unsafe {
+        let cell = &*(word as *const AtomicU64);
+        let mut bytes = cell.load(Relaxed).to_le_bytes();
+        bytes[shift..shift + new.len()].copy_from_slice(new);
+        cell.store(u64::from_le_bytes(bytes), Release);
+    }
+}
+
+/// Target address to head and entries, open addressing, for the miss path in `entry.rs`: a mask word, three spare ones, then rows of
+/// address, head, indirect entry, return entry. Written under the cache's lock, read without: a row's address is stored last, and a
+/// table that is outgrown stays.
+struct Heads {
+    at: u64,
+    /// Of byte offsets.
+    mask: u64,
+    filled: u64,
+}
+
+impl Heads {
+    fn row(&self, offset: u64) -> &[AtomicU64; 4] {
+        // SAFETY: the offset is masked; the table is ours for ever.
+        unsafe { &*((self.at + 32 + offset) as *const [AtomicU64; 4]) }
+    }
+
+    /// Head 0: there is no block any more.
+    fn set(&mut self, pc: u64, values: [u64; 3]) {
+        if self.at == 0 || (self.filled + 1) * 64 > self.mask {
+            self.grow();
+        }
+        let mut offset = ((pc >> 15 ^ pc) << 5) & self.mask;
+        loop {
+            let row = self.row(offset);
+            let key = row[0].load(Relaxed);
+            if key == pc || key == 0 {
+                for (cell, v) in row[1..].iter().zip(values) {
+                    cell.store(v, Release);
+                }
+                row[0].store(pc, Release);
+                self.filled += (key == 0) as u64;
+                return;
+            }
+            offset = (offset + 32) & self.mask;
+        }
+    }
+
+    fn grow(&mut self) {
+        let rows = if self.at == 0 { 1 << 13 } else { (self.mask / 32 + 1) * 2 };
+        let at = heap::region(32 + 32 * rows as usize, sys::PROT_READ | sys::PROT_WRITE);
+        let mut new = Heads { at, mask: (rows - 1) * 32, filled: 0 };
+        // SAFETY: the first word of a fresh table.
+        unsafe { (at as *mut u64).write(new.mask) };
+        if self.at != 0 {
+            for offset in (0..=self.mask).step_by(32) {
+                let row = self.row(offset);
+                if row[1].load(Relaxed) != 0 {
+                    new.set(row[0].load(Relaxed), [1, 2, 3].map(|i| row[i].load(Relaxed)));
+                }
+            }
+        }
+        // SAFETY: the assembly's variable; one store publishes the table.
+        unsafe { crate::entry::rt_heads.store(at, Release) };
+        *self = new;
+    }
 }
 
 impl Cache {
@@ -332,6 +408,8 @@ impl Cache {
         scratch.recycle(out);
         if !one_shot {
             self.insert(block.pc, number);
+            let info = &self.blocks[number as usize];
+            self.heads.set(block.pc, [head, info.indirect, info.ret]);
             for page in block.pc >> 12..=(block.end() - 1) >> 12 {
                 self.by_page.entry(page).or_default().push(number);
             }
@@ -387,6 +465,8 @@ impl Cache {
             } else {
                 info.indirect = hot;
             }
+            let values = [info.head, info.indirect, info.ret];
+            self.heads.set(pc, values);
             hot
         };
         set_table(entry == Entry::Return, pc, code);
@@ -410,21 +490,17 @@ impl Cache {
         if !info.alive || i32::try_from(distance).is_err() {
             return;
         }
-        // SAFETY: reads and writes code of our own arenas. A plain jump lies with three more bytes in one cache line, and
-        // the distance of any in one: either store is atomic for other threads' fetches.
+        // A block placed right behind, with nothing but padding in between: fall into it instead.
+        // SAFETY: code of our own arenas, laid out so that what is patched lies in one aligned word.
         unsafe {
-            let jump = (patch - 1) as *mut u64;
-            let follows = (0..16).contains(&distance)
-                && (jump as *const u8).read() == 0xe9
-                && (patch - 1) % 64 <= 56
-                && (0..distance as u64).all(|i| ((patch + 4 + i) as *const u8).read() == 0x90);
-            if follows {
-                // The block was placed right behind: fall into it.
-                let rest = jump.read_unaligned() & !0xff_ffff_ffff;
-                let nop = u64::from_le_bytes([0x0f, 0x1f, 0x44, 0, 0, 0, 0, 0]);
-                core::arch::asm!("mov [{}], {}", in(reg) jump, in(reg) rest | nop, options(nostack, preserves_flags));
+            const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0, 0];
+            let opcode = ((patch - 1) as *const u8).read();
+            if opcode == NOP[0] {
+                // Another thread came through the same link and was faster.
+            } else if (0..8).contains(&distance) && opcode == 0xe9 {
+                patch_code(patch - 1, &NOP);
             } else {
-                (*(patch as *const AtomicU32)).store(distance as u32, Release);
+                patch_code(patch, &(distance as u32).to_le_bytes());
             }
         }
     }
@@ -493,6 +569,7 @@ impl Cache {
             (info.pc, info.head, info.indirect, info.ret)
         };
         self.remove(pc);
+        self.heads.set(pc, [0; 3]);
         if indirect != 0 {
             unset_table(false, pc, indirect);
         }
@@ -512,18 +589,9 @@ impl Cache {
         unsafe { core::ptr::copy_nonoverlapping(code.bytes.as_ptr(), at as *mut u8, code.bytes.len()) };
         arena.cold = at + code.bytes.len() as u64;
         arena.cold_index.push((at, i as u32, Piece::Stale));
-        let distance = at.wrapping_sub(head + 5) as u32;
-        // SAFETY: eight bytes of our own code within one cache line (heads are aligned so); one store.
-        unsafe {
-            let word = head as *const AtomicU64;
-            let old = (*word).load(Relaxed);
-            let new = old & !0xff_ffff_ffff | 0xe9 | (distance as u64) << 8;
-            if (head & 7) == 0 {
-                (*word).store(new, Release);
-            } else {
-                core::arch::asm!("mov [{}], {}", in(reg) head, in(reg) new, options(nostack, preserves_flags));
-            }
-        }
+        let d = (at.wrapping_sub(head + 5) as u32).to_le_bytes();
+        // SAFETY: our own code; heads are aligned for this.
+        unsafe { patch_code(head, &[0xe9, d[0], d[1], d[2], d[3]]) };
     }
 
     /// A page we guard was written to: its blocks die and it becomes writable. False if the page is not ours.

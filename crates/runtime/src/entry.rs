@@ -2,12 +2,16 @@
 //!
 //! - `_start`: the tracer jumps here once, with rdi at the boot page.
 //! - `rt_leave`: translated code leaves through a link; all registers are the target's, but r15.
-//! - `rt_indirect_miss`, `rt_return_miss`: a table entry did not match; they end in `rt_leave`.
+//! - `rt_indirect_miss`, `rt_return_miss`: a table entry did not match. They look the target up in the map of all heads and go there, or
+//!   end in `rt_leave`.
 //! - `rt_again`: a signal handler rearranged the thread's state and wants dispatch to go on from it.
 //! - `rt_resume`..`rt_resume_end`: back into the cache. Reads the saved state and changes nothing of it, so a
 //!   signal here simply starts it again.
 //! - `rt_syscall`..: a system call of the target. A signal before the instruction has completed abandons it: nothing happened yet.
+use crate::frame::{Ucontext, UC_RAX, UC_RBX, UC_RCX, UC_RDX};
+use crate::thread::Thread;
 use core::arch::global_asm;
+use core::sync::atomic::AtomicU64;
 
 global_asm!(
     ".globl _start, rt_leave, rt_indirect_miss, rt_return_miss, rt_again, rt_resume, rt_resume_end",
@@ -35,17 +39,71 @@ global_asm!(
     "movups gs:[0x210], xmm14",
     "movups gs:[0x220], xmm15",
     ".endm",
+    // Another target had the table's entry. Look the address up in the whole map; flags are kept in ax.
+    // Every eighth time the entry is taken over, so that the busier target holds it most of the time.
+    ".macro MISS table, which",
+    "mov gs:[0x58], rcx",
+    "mov gs:[0x108], rax",
+    "lahf",
+    "seto al",
+    "mov gs:[0x118], rax",
+    "mov gs:[0x110], rbx",
+    "mov rbx, [rip + rt_heads]",
+    "mov rdx, rcx",
+    "shr rdx, 15",
+    "xor rdx, rcx",
+    "shl rdx, 5",
+    "3: and rdx, [rbx]",
+    "cmp [rbx+rdx+32], rcx",
+    "je 4f",
+    "cmp qword ptr [rbx+rdx+32], 0",
+    "je rt_miss_slow",
+    "add rdx, 32",
+    "jmp 3b",
+    "4: add rbx, rdx",
+    "mov rdx, [rbx+40]",
+    "mov rbx, [rbx+\\which]",
+    "test rdx, rdx",
+    "jz rt_miss_slow",
+    "test rbx, rbx",
+    "jz rt_miss_slow",
+    "mov gs:[0xf0], rdx",
+    "inc dword ptr gs:[0x54]",
+    "test dword ptr gs:[0x54], 7",
+    "jnz rt_miss_hit",
+    "movzx ecx, cx",
+    "mov gs:[rcx*8+\\table], rbx",
+    "jmp rt_miss_hit",
+    ".endm",
     "rt_return_miss:",
+    "mov gs:[0x10], rdx",
     "mov rcx, [rsp-8]",
-    "mov gs:[0x58], rcx",
-    "mov rcx, gs:[0x08]",
     "mov dword ptr gs:[0x50], 0xfffffff1",
-    "jmp rt_leave",
+    "MISS 0x90000, 56",
     "rt_indirect_miss:",
-    "mov gs:[0x58], rcx",
+    "mov dword ptr gs:[0x50], 0xfffffff0",
+    "MISS 0x10000, 48",
+    "rt_miss_hit:",
+    "cmp qword ptr gs:[0xf8], 0",
+    "jne rt_miss_slow",
+    // From here on a signal handler does the rest itself (`finish_miss`).
+    ".globl rt_miss_found, rt_miss_end",
+    "rt_miss_found:",
+    "add al, 0x7f",
+    "sahf",
+    "mov rbx, gs:[0x110]",
+    "mov rax, gs:[0x108]",
     "mov rcx, gs:[0x08]",
     "mov rdx, gs:[0x10]",
-    "mov dword ptr gs:[0x50], 0xfffffff0",
+    "jmp qword ptr gs:[0xf0]",
+    "rt_miss_end:",
+    "rt_miss_slow:",
+    "add al, 0x7f",
+    "sahf",
+    "mov rbx, gs:[0x110]",
+    "mov rax, gs:[0x108]",
+    "mov rcx, gs:[0x08]",
+    "mov rdx, gs:[0x10]",
     "rt_leave:",
     "mov gs:[0x68], rax",
     "mov gs:[0x70], rcx",
@@ -174,6 +232,9 @@ global_asm!(
     ".skip 65536",
     "rt_boot_stack_top:",
     ".skip 64",
+    ".balign 8",
+    ".globl rt_heads",
+    "rt_heads: .skip 8",
     ".text",
 );
 
@@ -181,6 +242,10 @@ extern "C" {
     static rt_resume: u8;
     static rt_resume_end: u8;
     static rt_again: u8;
+    static rt_miss_found: u8;
+    static rt_miss_end: u8;
+    /// The map from target addresses to heads that the miss path reads: see `cache::Heads`.
+    pub static rt_heads: AtomicU64;
     static rt_syscall_insn: u8;
     static rt_syscall_abandon: u8;
     fn rt_syscall(n: usize, args: *const usize) -> isize;
@@ -221,6 +286,24 @@ pub fn place(pc: u64) -> Place {
         }
     }
     Place::Elsewhere
+}
+
+/// If the miss path was interrupted after it found its block, do the rest of it: afterwards the thread stands at the block's head.
+pub fn finish_miss(t: &Thread, uc: &mut Ucontext) {
+    // SAFETY: only addresses are taken.
+    let within = unsafe { (address(&rt_miss_found)..address(&rt_miss_end)).contains(&uc.rip) };
+    if !within {
+        return;
+    }
+    // What lahf and seto saved.
+    const STATUS: u64 = 0xd5;
+    let saved = t.miss_flags;
+    let flags = (saved >> 8 & STATUS) | (saved & 1) << 11;
+    uc.eflags = uc.eflags & !(STATUS | 1 << 11) | flags;
+    for (slot, v) in [(UC_RAX, t.miss_rax), (UC_RBX, t.miss_rbx), (UC_RCX, t.saved_rcx), (UC_RDX, t.saved_rdx)] {
+        uc.regs[slot] = v;
+    }
+    uc.rip = t.resume;
 }
 
 pub fn again() -> u64 {

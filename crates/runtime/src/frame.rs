@@ -30,6 +30,10 @@ const _: () = assert!(core::mem::size_of::<Ucontext>() == 304);
 pub const ORDER: [usize; 16] = [8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 3, 2, 0, 1, 4];
 /// Index of r15 in [`Ucontext::regs`].
 pub const UC_R15: usize = 7;
+pub const UC_RBX: usize = 11;
+pub const UC_RDX: usize = 12;
+pub const UC_RAX: usize = 13;
+pub const UC_RCX: usize = 14;
 
 /// What fault registers a frame shows.
 #[derive(Clone, Copy, Default)]

@@ -141,6 +141,7 @@ extern "C" fn on_signal(n: u32, info: *mut [u64; 16], uc: *mut Ucontext) {
     let t = current();
     let code = (info[1] as u32) as i32;
     let synchronous = SYNC_MASK & bit(n) != 0 && code > 0;
+    entry::finish_miss(t, uc);
     if synchronous {
         fault(t, n, info, uc);
     } else if in_runtime(uc.rip) {

@@ -56,7 +56,8 @@ pub struct Thread {
     pub indirect_miss: u64,
     pub return_miss: u64,
     pub link: u32,
-    pub reserved: u32,
+    /// Counts misses that found their block.
+    pub misses: u32,
     /// Target address of an indirect branch that missed.
     pub next_pc: u64,
     pub stack_top: u64,
@@ -69,7 +70,11 @@ pub struct Thread {
     pub has_pending: AtomicU64,
     /// The buffer pointer while the runtime runs.
     pub cursor: u64,
-    pub pad: [u64; 5],
+    /// The miss path's own: registers, and flags as lahf and seto left them in rax.
+    pub miss_rax: u64,
+    pub miss_rbx: u64,
+    pub miss_flags: u64,
+    pub pad: [u64; 2],
     pub xmm: [[u64; 2]; 16],
     // From here on Rust only.
     /// Where the target goes on.
@@ -118,6 +123,9 @@ offset_is!(flags, 0xe8);
 offset_is!(resume, 0xf0);
 offset_is!(has_pending, 0xf8);
 offset_is!(cursor, 0x100);
+offset_is!(miss_rax, 0x108);
+offset_is!(miss_rbx, 0x110);
+offset_is!(miss_flags, 0x118);
 offset_is!(xmm, 0x130);
 const _: () = assert!(core::mem::size_of::<Thread>() < layout::INDIRECT_TABLE as usize);
 

@@ -116,16 +116,22 @@ impl Code {
         self.put(&[0xe9]);
         self.rel32(target);
     }
-    /// Pad so that a 32-bit field `lead` bytes further on lies within one cache line, and can be patched atomically.
-    pub fn align_field(&mut self, lead: u64) {
-        while (self.here() + lead) % 64 > 60 {
-            self.put(&[0x90]);
-        }
-    }
-    /// Pad so that the next eight bytes lie within one cache line.
-    pub fn align_head(&mut self) {
-        while self.here() % 64 > 56 {
-            self.put(&[0x90]);
+    /// Pad so that `bytes` bytes of code, `lead` bytes further on, lie within one aligned 8-byte word: then one store
+    /// patches them, and no other processor sees half of it.
+    pub fn align_for_patch(&mut self, lead: u64, bytes: u64) {
+        let at = (self.here() + lead) % 8;
+        if at + bytes > 8 {
+            const NOPS: [&[u8]; 8] = [
+                &[],
+                &[0x90],
+                &[0x66, 0x90],
+                &[0x0f, 0x1f, 0x00],
+                &[0x0f, 0x1f, 0x40, 0x00],
+                &[0x0f, 0x1f, 0x44, 0x00, 0x00],
+                &[0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00],
+                &[0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00],
+            ];
+            self.put(NOPS[(8 - at) as usize]);
         }
     }
 }

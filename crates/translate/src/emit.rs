@@ -287,7 +287,7 @@ pub fn emit_with(scratch: &mut EmitScratch, block: &Block, code: &[u8], place: P
             e.sites.push((at, site));
         }
     });
-    e.hot.align_head();
+    e.hot.align_for_patch(0, 5);
     let head = e.hot.offset();
     e.mark();
     e.body();
@@ -566,7 +566,7 @@ impl<'a> Emitter<'a> {
             self.now.stand_in = None;
             self.mark_cold();
         }
-        self.cold.align_head();
+        self.cold.align_for_patch(0, 5);
         self.cold.put(&[0xe9]);
         let patch = self.cold.here();
         // Until it is linked the jump leads to the stub right behind it.
@@ -988,7 +988,7 @@ impl<'a> Emitter<'a> {
 
     fn branch(&mut self, insn: &Instruction, target: u64) {
         if insn.is_jcc_short_or_near() {
-            self.hot.align_field(2);
+            self.hot.align_for_patch(2, 4);
             self.put_jcc(insn);
             let patch = self.hot.here();
             let stub = self.stub(LinkKind::Direct { target, patch });
@@ -996,14 +996,15 @@ impl<'a> Emitter<'a> {
             self.now.done += 1;
             self.link_jump(insn.next_ip());
         } else {
-            // The jumps' distances must not straddle a cache line: pad first, then nothing may move.
+            // Over the jump on to the next instruction, which is padded to eight bytes so that both jumps can be aligned.
             let lead = insn.len() as u64;
-            while (self.hot.here() + lead) % 64 > 56 || (self.hot.here() + lead + 5) % 64 > 56 {
+            while (self.hot.here() + lead) % 8 != 0 {
                 self.hot.put(&[0x90]);
             }
-            self.short_branch(5);
+            self.short_branch(8);
             self.now.done += 1;
             self.link_jump(insn.next_ip());
+            self.hot.put(&[0xcc; 3]);
             self.link_jump(target);
         }
     }
@@ -1103,7 +1104,7 @@ impl<'a> Emitter<'a> {
     /// A jump that can be linked to the translation of `target`.
     fn link_jump(&mut self, target: u64) {
         self.now.pc = SitePc::Const(target);
-        self.hot.align_head();
+        self.hot.align_for_patch(0, 5);
         self.mark();
         self.hot.put(&[0xe9]);
         let patch = self.hot.here();
