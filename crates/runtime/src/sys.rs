@@ -8,6 +8,7 @@ pub const RT_SIGACTION: usize = 13;
 pub const RT_SIGPROCMASK: usize = 14;
 pub const RT_SIGRETURN: usize = 15;
 pub const MREMAP: usize = 25;
+pub const MADVISE: usize = 28;
 pub const GETPID: usize = 39;
 pub const CLONE: usize = 56;
 pub const FORK: usize = 57;
