@@ -92,11 +92,18 @@ pub static CACHE: Lock<Cache> = Lock::new(Cache {
     arenas: Vec::new(),
     blocks: Vec::new(),
     links: Vec::new(),
-    heads: Heads { at: 0, mask: 0, filled: 0 },
+    heads: Heads {
+        at: 0,
+        mask: 0,
+        filled: 0,
+    },
     by_page: BTreeMap::new(),
     exec: Vec::new(),
     guarded: Vec::new(),
-    options: Options { probes: Probes::Loop, max_block: 64 },
+    options: Options {
+        probes: Probes::Loop,
+        max_block: 64,
+    },
     scratch: None,
     bytes: Vec::new(),
     code_at: 0,
@@ -146,7 +153,11 @@ impl BlockInfo {
             Ok(d) if entry != 0 => d as u32 as u64,
             _ => 0,
         };
-        [self.head, distance(self.indirect) | distance(self.ret) << 32, number as u64 + 1]
+        [
+            self.head,
+            distance(self.indirect) | distance(self.ret) << 32,
+            number as u64 + 1,
+        ]
     }
 }
 
@@ -195,13 +206,21 @@ impl Heads {
     fn grow(&mut self) {
         // Rows are met at random: huge pages save a fault for nearly every one of them.
         const HUGE: u64 = 2 << 20;
-        let rows = if self.at == 0 { HUGE / 32 } else { (self.mask / 32 + 1) * 2 };
+        let rows = if self.at == 0 {
+            HUGE / 32
+        } else {
+            (self.mask / 32 + 1) * 2
+        };
         let bytes = 32 * (rows + 1);
         let whole = heap::region((bytes + HUGE) as usize, sys::PROT_READ | sys::PROT_WRITE);
         let at = (whole + HUGE - 1) & !(HUGE - 1);
         // SAFETY: advice on our own memory.
         unsafe { sys::call(sys::MADVISE, [at as usize, (bytes & !4095) as usize, 14, 0, 0, 0]) };
-        let mut new = Heads { at, mask: (rows - 1) * 32, filled: 0 };
+        let mut new = Heads {
+            at,
+            mask: (rows - 1) * 32,
+            filled: 0,
+        };
         // SAFETY: the first word of a fresh table.
         unsafe { (at as *mut u64).write(new.mask) };
         if self.at != 0 {
@@ -245,7 +264,11 @@ impl Cache {
                 process::note_module(&r, path);
             }
             if (r.start..r.end).contains(&pc) {
-                found = if r.exec && r.read { Ok(r) } else { Err(NoCode::NotExecutable) };
+                found = if r.exec && r.read {
+                    Ok(r)
+                } else {
+                    Err(NoCode::NotExecutable)
+                };
             }
         });
         found
@@ -340,7 +363,11 @@ impl Cache {
             }
         }
         // Well away from where the target's heap and mappings grow, if there is room.
-        let want = if pc > 0x8000_0000 { pc - 0x5000_0000 } else { pc + 0x5000_0000 } & !0x1f_ffff;
+        let want = if pc > 0x8000_0000 {
+            pc - 0x5000_0000
+        } else {
+            pc + 0x5000_0000
+        } & !0x1f_ffff;
         let rwx = sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC;
         let start = maps::hole(pc, want, ARENA_BYTES, REACH)
             .and_then(|at| sys::map(at, ARENA_BYTES as usize, rwx))
@@ -351,7 +378,14 @@ impl Cache {
         // SAFETY: advice on our own memory.
         unsafe { sys::call(sys::MADVISE, [start as usize, ARENA_BYTES as usize, 14, 0, 0, 0]) };
         let index = || Vec::with_capacity(1 << 17);
-        self.arenas.push(Arena { start, end, hot: start, cold, hot_index: index(), cold_index: index() });
+        self.arenas.push(Arena {
+            start,
+            end,
+            hot: start,
+            cold,
+            hot_index: index(),
+            cold_index: index(),
+        });
         self.arenas.len() - 1
     }
 
@@ -435,7 +469,15 @@ impl Cache {
     pub fn table_entry(&mut self, b: u32, entry: Entry) {
         let (have, pc, head) = {
             let info = &self.blocks[b as usize];
-            (if entry == Entry::Return { info.ret } else { info.indirect }, info.pc, info.head)
+            (
+                if entry == Entry::Return {
+                    info.ret
+                } else {
+                    info.indirect
+                },
+                info.pc,
+                info.head,
+            )
         };
         let code = if have != 0 {
             have
@@ -444,7 +486,15 @@ impl Cache {
             let hot = self.arenas[a].hot;
             let cold = self.arenas[a].cold;
             let out = emit_entry(entry, pc, hot, cold, head);
-            let place = Place { hot, cold, id: 0, link: 0, entry, probes: Probes::None, map: false };
+            let place = Place {
+                hot,
+                cold,
+                id: 0,
+                link: 0,
+                entry,
+                probes: Probes::None,
+                map: false,
+            };
             self.write(a, &out, &place, b, Piece::Entry(entry));
             let info = &mut self.blocks[b as usize];
             if entry == Entry::Return {
@@ -471,7 +521,9 @@ impl Cache {
 
     /// Point link `n` at block `b`, if it can be reached.
     pub fn connect(&mut self, n: u32, b: u32) {
-        let LinkKind::Direct { patch, .. } = self.links[n as usize].kind else { return };
+        let LinkKind::Direct { patch, .. } = self.links[n as usize].kind else {
+            return;
+        };
         let info = &self.blocks[b as usize];
         let distance = info.head.wrapping_sub(patch + 4) as i64;
         if !info.alive || i32::try_from(distance).is_err() {
@@ -495,7 +547,11 @@ impl Cache {
     /// What lies at code cache address `pc`: block number and piece.
     pub fn at(&self, pc: u64) -> Option<(u32, Piece)> {
         let a = self.arenas.iter().find(|a| (a.start..a.end).contains(&pc))?;
-        let index = if pc < a.start + COLD_OFFSET { &a.hot_index } else { &a.cold_index };
+        let index = if pc < a.start + COLD_OFFSET {
+            &a.hot_index
+        } else {
+            &a.cold_index
+        };
         let i = index.partition_point(|e| e.0 <= pc);
         i.checked_sub(1).map(|i| (index[i].1, index[i].2))
     }
@@ -565,7 +621,9 @@ impl Cache {
         // A stub that leaves with "go on at pc", never linked.
         let a = self.arena(head);
         let link = self.links.len() as u32;
-        self.links.push(Link { kind: LinkKind::Direct { target: pc, patch: 0 } });
+        self.links.push(Link {
+            kind: LinkKind::Direct { target: pc, patch: 0 },
+        });
         let mut code = memtrail_translate::Code::at(0);
         code.store_gs_imm(memtrail_translate::layout::LINK, link);
         code.jump_gs(memtrail_translate::layout::LEAVE);
@@ -583,7 +641,9 @@ impl Cache {
     /// A page we guard was written to: its blocks die and it becomes writable. False if the page is not ours.
     pub fn unguard(&mut self, addr: u64) -> bool {
         let page = addr & !4095;
-        let Some(i) = self.guarded.iter().position(|&p| p == page) else { return false };
+        let Some(i) = self.guarded.iter().position(|&p| p == page) else {
+            return false;
+        };
         self.guarded.swap_remove(i);
         self.kill(page, page + 4096);
         sys::protect(page, 4096, sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC);

@@ -24,7 +24,12 @@ pub fn effects(insn: &Instruction, infos: &mut InstructionInfoFactory) -> Effect
 /// As the decoder's tables have it.
 pub fn looked_up(insn: &Instruction, infos: &mut InstructionInfoFactory) -> Effects {
     let info = infos.info(insn);
-    let mut e = Effects { used: 0, written: 0, reads: false, writes: false };
+    let mut e = Effects {
+        used: 0,
+        written: 0,
+        reads: false,
+        writes: false,
+    };
     for u in info.used_registers() {
         if let Some(r) = gpr(u.register()) {
             e.used |= 1 << r;
@@ -70,7 +75,12 @@ fn plain(insn: &Instruction) -> Option<Effects> {
         _ if insn.is_jcc_short_or_near() => (First::Read, false),
         _ => return None,
     };
-    let mut e = Effects { used: 0, written: 0, reads: false, writes: false };
+    let mut e = Effects {
+        used: 0,
+        written: 0,
+        reads: false,
+        writes: false,
+    };
     if stack {
         e.used |= 1 << RSP_REG;
         e.written |= 1 << RSP_REG;

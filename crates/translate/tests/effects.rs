@@ -15,8 +15,15 @@ fn quick_effects_agree_with_the_decoders_tables() {
     let mut compared = 0;
     while compared < 400_000 {
         let bytes: Vec<u8> = (0..4).flat_map(|_| next().to_le_bytes()).collect();
-        for insn in Decoder::with_ip(64, &bytes, 0x40_0000, DecoderOptions::NONE).iter().filter(|i| !i.is_invalid()) {
-            assert_eq!(effects(&insn, &mut infos), looked_up(&insn, &mut infos), "{insn:?} of {bytes:02x?}");
+        for insn in Decoder::with_ip(64, &bytes, 0x40_0000, DecoderOptions::NONE)
+            .iter()
+            .filter(|i| !i.is_invalid())
+        {
+            assert_eq!(
+                effects(&insn, &mut infos),
+                looked_up(&insn, &mut infos),
+                "{insn:?} of {bytes:02x?}"
+            );
             compared += 1;
         }
     }
