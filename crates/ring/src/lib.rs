@@ -219,6 +219,6 @@ pub struct Boot {
 
 /// Order of [`Boot::registers`]: hardware numbers 0–15, then the instruction pointer and the flags.
 pub const BOOT_REGISTERS: [&str; 18] = [
-    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",
-    "r14", "r15", "rip", "rflags",
+    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+    "rip", "rflags",
 ];

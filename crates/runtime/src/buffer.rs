@@ -47,7 +47,10 @@ pub fn claim(kind: u32, process: u32, thread: u32) -> Option<usize> {
     let s = session();
     for i in 0..ring::SLOTS {
         let c = slot(i);
-        if c.state.compare_exchange(slot_state::FREE, slot_state::CLAIMING, AcqRel, Relaxed).is_err() {
+        if c.state
+            .compare_exchange(slot_state::FREE, slot_state::CLAIMING, AcqRel, Relaxed)
+            .is_err()
+        {
             continue;
         }
         c.kind.store(kind, Relaxed);
@@ -89,7 +92,9 @@ pub fn open(t: &mut Thread, process: u32) {
 pub fn close(t: &mut Thread) {
     let c = slot(t.slot);
     if session().discard.load(Relaxed) != 0 {
-        session().discarded_words.fetch_add(t.discarded + (t.cursor - t.buffer) / 8, Relaxed);
+        session()
+            .discarded_words
+            .fetch_add(t.discarded + (t.cursor - t.buffer) / 8, Relaxed);
         t.discarded = 0;
         // Nobody will read the buffer, but the next owner must find it zero.
         // SAFETY: the buffer is ours.
@@ -107,7 +112,9 @@ pub fn close(t: &mut Thread) {
 pub fn publish(t: &Thread) {
     if !t.unrecorded {
         let words = (t.cursor - t.buffer) / 8;
-        slot(t.slot).buffers[(t.produced % ring::BUFFERS as u64) as usize].words.store(words, Release);
+        slot(t.slot).buffers[(t.produced % ring::BUFFERS as u64) as usize]
+            .words
+            .store(words, Release);
     }
 }
 

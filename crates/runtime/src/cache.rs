@@ -95,11 +95,18 @@ pub static CACHE: Lock<Cache> = Lock::new(Cache {
     links: Vec::new(),
     table: Vec::new(),
     filled: 0,
-    heads: Heads { at: 0, mask: 0, filled: 0 },
+    heads: Heads {
+        at: 0,
+        mask: 0,
+        filled: 0,
+    },
     by_page: BTreeMap::new(),
     exec: Vec::new(),
     guarded: Vec::new(),
-    options: Options { probes: Probes::Loop, max_block: 64 },
+    options: Options {
+        probes: Probes::Loop,
+        max_block: 64,
+    },
     scratch: None,
     code_at: 0,
     code_end: 0,
@@ -172,9 +179,17 @@ impl Heads {
     }
 
     fn grow(&mut self) {
-        let rows = if self.at == 0 { 1 << 13 } else { (self.mask / 32 + 1) * 2 };
+        let rows = if self.at == 0 {
+            1 << 13
+        } else {
+            (self.mask / 32 + 1) * 2
+        };
         let at = heap::region(32 + 32 * rows as usize, sys::PROT_READ | sys::PROT_WRITE);
-        let mut new = Heads { at, mask: (rows - 1) * 32, filled: 0 };
+        let mut new = Heads {
+            at,
+            mask: (rows - 1) * 32,
+            filled: 0,
+        };
         // SAFETY: the first word of a fresh table.
         unsafe { (at as *mut u64).write(new.mask) };
         if self.at != 0 {
@@ -263,7 +278,11 @@ impl Cache {
                 process::note_module(&r, path);
             }
             if (r.start..r.end).contains(&pc) {
-                found = if r.exec && r.read { Ok(r) } else { Err(NoCode::NotExecutable) };
+                found = if r.exec && r.read {
+                    Ok(r)
+                } else {
+                    Err(NoCode::NotExecutable)
+                };
             }
         });
         found
@@ -356,14 +375,25 @@ impl Cache {
             }
         }
         // Well away from where the target's heap and mappings grow, if there is room.
-        let want = if pc > 0x8000_0000 { pc - 0x5000_0000 } else { pc + 0x5000_0000 } & !0x1f_ffff;
+        let want = if pc > 0x8000_0000 {
+            pc - 0x5000_0000
+        } else {
+            pc + 0x5000_0000
+        } & !0x1f_ffff;
         let rwx = sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC;
         let start = maps::hole(pc, want, ARENA_BYTES, REACH)
             .and_then(|at| sys::map(at, ARENA_BYTES as usize, rwx))
             .unwrap_or_else(|| heap::region(ARENA_BYTES as usize, rwx));
         let end = start + ARENA_BYTES;
         let cold = start + COLD_OFFSET;
-        self.arenas.push(Arena { start, end, hot: start, cold, hot_index: Vec::new(), cold_index: Vec::new() });
+        self.arenas.push(Arena {
+            start,
+            end,
+            hot: start,
+            cold,
+            hot_index: Vec::new(),
+            cold_index: Vec::new(),
+        });
         self.arenas.len() - 1
     }
 
@@ -448,7 +478,15 @@ impl Cache {
     pub fn table_entry(&mut self, b: u32, entry: Entry) {
         let (have, pc, head) = {
             let info = &self.blocks[b as usize];
-            (if entry == Entry::Return { info.ret } else { info.indirect }, info.pc, info.head)
+            (
+                if entry == Entry::Return {
+                    info.ret
+                } else {
+                    info.indirect
+                },
+                info.pc,
+                info.head,
+            )
         };
         let code = if have != 0 {
             have
@@ -457,7 +495,15 @@ impl Cache {
             let hot = self.arenas[a].hot;
             let cold = self.arenas[a].cold;
             let out = emit_entry(entry, pc, hot, cold, head);
-            let place = Place { hot, cold, id: 0, link: 0, entry, probes: Probes::None, map: false };
+            let place = Place {
+                hot,
+                cold,
+                id: 0,
+                link: 0,
+                entry,
+                probes: Probes::None,
+                map: false,
+            };
             self.write(a, &out, &place, b, Piece::Entry(entry));
             let info = &mut self.blocks[b as usize];
             if entry == Entry::Return {
@@ -484,7 +530,9 @@ impl Cache {
 
     /// Point link `n` at block `b`, if it can be reached.
     pub fn connect(&mut self, n: u32, b: u32) {
-        let LinkKind::Direct { patch, .. } = self.links[n as usize].kind else { return };
+        let LinkKind::Direct { patch, .. } = self.links[n as usize].kind else {
+            return;
+        };
         let info = &self.blocks[b as usize];
         let distance = info.head.wrapping_sub(patch + 4) as i64;
         if !info.alive || i32::try_from(distance).is_err() {
@@ -508,7 +556,11 @@ impl Cache {
     /// What lies at code cache address `pc`: block number and piece.
     pub fn at(&self, pc: u64) -> Option<(u32, Piece)> {
         let a = self.arenas.iter().find(|a| (a.start..a.end).contains(&pc))?;
-        let index = if pc < a.start + COLD_OFFSET { &a.hot_index } else { &a.cold_index };
+        let index = if pc < a.start + COLD_OFFSET {
+            &a.hot_index
+        } else {
+            &a.cold_index
+        };
         let i = index.partition_point(|e| e.0 <= pc);
         i.checked_sub(1).map(|i| (index[i].1, index[i].2))
     }
@@ -579,7 +631,9 @@ impl Cache {
         // A stub that leaves with "go on at pc", never linked.
         let a = self.arena(head);
         let link = self.links.len() as u32;
-        self.links.push(Link { kind: LinkKind::Direct { target: pc, patch: 0 } });
+        self.links.push(Link {
+            kind: LinkKind::Direct { target: pc, patch: 0 },
+        });
         let mut code = memtrail_translate::Code::at(0);
         code.store_gs_imm(memtrail_translate::layout::LINK, link);
         code.jump_gs(memtrail_translate::layout::LEAVE);
@@ -597,7 +651,9 @@ impl Cache {
     /// A page we guard was written to: its blocks die and it becomes writable. False if the page is not ours.
     pub fn unguard(&mut self, addr: u64) -> bool {
         let page = addr & !4095;
-        let Some(i) = self.guarded.iter().position(|&p| p == page) else { return false };
+        let Some(i) = self.guarded.iter().position(|&p| p == page) else {
+            return false;
+        };
         self.guarded.swap_remove(i);
         self.kill(page, page + 4096);
         sys::protect(page, 4096, sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC);

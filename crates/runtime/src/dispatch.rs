@@ -158,19 +158,31 @@ fn emulate(t: &mut Thread) {
         Code::Wrgsbase_r32 => t.app_gs = t.regs[reg(insn.op0_register())] as u32 as u64,
         Code::Wrfsbase_r64 | Code::Wrfsbase_r32 => {
             let v = t.regs[reg(insn.op0_register())];
-            t.fs_base = if insn.code() == Code::Wrfsbase_r64 { v } else { v as u32 as u64 };
+            t.fs_base = if insn.code() == Code::Wrfsbase_r64 {
+                v
+            } else {
+                v as u32 as u64
+            };
             // SAFETY: the runtime does not use fs.
             unsafe { sys::call(sys::ARCH_PRCTL, [0x1002, t.fs_base as usize, 0, 0, 0, 0]) };
         }
         Code::Retfq | Code::Retfq_imm16 | Code::Retfd | Code::Retfd_imm16 => {
-            let size = if matches!(insn.code(), Code::Retfq | Code::Retfq_imm16) { 8 } else { 4 };
+            let size = if matches!(insn.code(), Code::Retfq | Code::Retfq_imm16) {
+                8
+            } else {
+                4
+            };
             let (Some(pc), Some(cs)) = (pop(t, 0, size), pop(t, 1, size)) else {
                 return fault(t, t.regs[RSP]);
             };
             if cs & 0xffff != 0x33 {
                 return unsupported(t, b"a far return out of 64-bit code");
             }
-            let extra = if insn.op_count() == 1 { insn.immediate16() as u64 } else { 0 };
+            let extra = if insn.op_count() == 1 {
+                insn.immediate16() as u64
+            } else {
+                0
+            };
             t.regs[RSP] += 2 * size + extra;
             t.pc = pc;
             return buffer::push_state(t);
@@ -230,7 +242,11 @@ fn far(t: &mut Thread, insn: &iced_x86::Instruction) {
     };
     let mut words = [0u64; 2];
     let read = crate::heap::copy_in_target(words.as_mut_ptr() as u64, at, size as usize + 2);
-    let (target, selector) = if size == 8 { (words[0], words[1]) } else { (words[0] & 0xffff_ffff, words[0] >> 32) };
+    let (target, selector) = if size == 8 {
+        (words[0], words[1])
+    } else {
+        (words[0] & 0xffff_ffff, words[0] >> 32)
+    };
     if !read {
         return fault(t, at);
     }

@@ -300,7 +300,12 @@ pub fn finish_miss(t: &Thread, uc: &mut Ucontext) {
     let saved = t.miss_flags;
     let flags = (saved >> 8 & STATUS) | (saved & 1) << 11;
     uc.eflags = uc.eflags & !(STATUS | 1 << 11) | flags;
-    for (slot, v) in [(UC_RAX, t.miss_rax), (UC_RBX, t.miss_rbx), (UC_RCX, t.saved_rcx), (UC_RDX, t.saved_rdx)] {
+    for (slot, v) in [
+        (UC_RAX, t.miss_rax),
+        (UC_RBX, t.miss_rbx),
+        (UC_RCX, t.saved_rcx),
+        (UC_RDX, t.saved_rdx),
+    ] {
         uc.regs[slot] = v;
     }
     uc.rip = t.resume;

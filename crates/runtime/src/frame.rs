@@ -88,7 +88,9 @@ fn save_live(t: &Thread, to: &mut State) {
     let bytes = state_bytes();
     to.0[..bytes + 4].fill(0);
     // SAFETY: the area is aligned, zeroed and large enough.
-    unsafe { asm!("xsave64 [{}]", in(reg) to.0.as_mut_ptr(), in("eax") u32::MAX, in("edx") u32::MAX, options(nostack)) };
+    unsafe {
+        asm!("xsave64 [{}]", in(reg) to.0.as_mut_ptr(), in("eax") u32::MAX, in("edx") u32::MAX, options(nostack))
+    };
     for (i, x) in t.xmm.iter().enumerate() {
         let at = XMM_OFFSET + 16 * i;
         to.0[at..at + 8].copy_from_slice(&x[0].to_le_bytes());
@@ -165,7 +167,14 @@ pub fn reset_kernel_state(fp: u64) {
 
 /// Build a frame on the target's stack below `sp`. Returns `(frame, uc, info)` addresses, or `None` if
 /// the stack cannot be written. `kernel_fp`: the state as the kernel saved it for us, or none if it is live.
-pub fn build(t: &Thread, sp: u64, mut uc: Ucontext, info: &[u64; 16], restorer: u64, kernel_fp: Option<u64>) -> Option<(u64, u64, u64)> {
+pub fn build(
+    t: &Thread,
+    sp: u64,
+    mut uc: Ucontext,
+    info: &[u64; 16],
+    restorer: u64,
+    kernel_fp: Option<u64>,
+) -> Option<(u64, u64, u64)> {
     let bytes = frame_state_bytes(kernel_fp);
     let fp = (sp - bytes as u64) & !63;
     let frame = ((fp - (8 + 304 + 128)) & !15) - 8;
@@ -210,5 +219,8 @@ pub fn lanes_done(insn: &iced_x86::Instruction, fp: u64) -> u64 {
         copy_in_target(mask[16..].as_mut_ptr() as u64, component(UPPER_HALVES) + 16 * n, 16);
     }
     let lanes = mask.chunks(size).enumerate();
-    lanes.filter(|(_, lane)| lane[size - 1] & 0x80 == 0).map(|(i, _)| 1 << i).sum()
+    lanes
+        .filter(|(_, lane)| lane[size - 1] & 0x80 == 0)
+        .map(|(i, _)| 1 << i)
+        .sum()
 }

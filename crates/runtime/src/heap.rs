@@ -35,7 +35,11 @@ struct Heap {
 struct Global(Lock<Heap>);
 
 #[global_allocator]
-static GLOBAL: Global = Global(Lock::new(Heap { free: [0; CLASSES], at: 0, end: 0 }));
+static GLOBAL: Global = Global(Lock::new(Heap {
+    free: [0; CLASSES],
+    at: 0,
+    end: 0,
+}));
 
 fn class(layout: Layout) -> usize {
     let size = layout.size().max(layout.align()).max(16);
@@ -205,7 +209,11 @@ pub fn write_target<T: Copy>(addr: u64, v: &T) -> bool {
 pub fn fault_landing(pc: u64) -> Option<u64> {
     // SAFETY: only addresses are taken.
     let (start, end, landing) = unsafe {
-        (guarded_copy as *const () as u64, &guarded_copy_end as *const u8 as u64, &guarded_copy_fault as *const u8 as u64)
+        (
+            guarded_copy as *const () as u64,
+            &guarded_copy_end as *const u8 as u64,
+            &guarded_copy_fault as *const u8 as u64,
+        )
     };
     (start..end).contains(&pc).then_some(landing)
 }

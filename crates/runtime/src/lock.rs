@@ -16,7 +16,10 @@ pub struct Guard<'a, T>(&'a Lock<T>);
 
 impl<T> Lock<T> {
     pub const fn new(value: T) -> Lock<T> {
-        Lock { state: AtomicU32::new(0), value: UnsafeCell::new(value) }
+        Lock {
+            state: AtomicU32::new(0),
+            value: UnsafeCell::new(value),
+        }
     }
     pub fn lock(&self) -> Guard<'_, T> {
         let mut spins = 0;

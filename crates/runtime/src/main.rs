@@ -43,7 +43,8 @@ use memtrail_ring::{self as ring, Boot, Probes};
 #[no_mangle]
 extern "C" fn rt_boot(boot: &Boot) {
     let s = buffer::session();
-    if boot.version != ring::VERSION || s.magic.load(Relaxed) != ring::MAGIC || s.version.load(Relaxed) != ring::VERSION {
+    if boot.version != ring::VERSION || s.magic.load(Relaxed) != ring::MAGIC || s.version.load(Relaxed) != ring::VERSION
+    {
         sys::die(&[b"the runtime and the collector differ in version; rebuild memtrail"]);
     }
     let probes = Probes::from_u32(s.probes.load(Relaxed)).unwrap_or(Probes::Naive);
@@ -61,7 +62,11 @@ extern "C" fn rt_boot(boot: &Boot) {
     t.app_gs = boot.gs_base;
     thread::set_gs(t.this);
     signals::begin(t, boot.gs_base != 0);
-    let how = if boot.process == 0 && boot.thread == 0 && boot.reserved == 0 { 0 } else { 2 };
+    let how = if boot.process == 0 && boot.thread == 0 && boot.reserved == 0 {
+        0
+    } else {
+        2
+    };
     process::begin(boot.process, u32::MAX, how);
     buffer::open(t, boot.process);
     process::announce_thread(t.serial, t.tid);
@@ -73,7 +78,12 @@ extern "C" fn rt_boot(boot: &Boot) {
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo) -> ! {
     let (file, line) = info.location().map_or(("?", 0), |l| (l.file(), l.line()));
-    sys::die(&[b"internal error in the target at ", file.as_bytes(), b" line ", &sys::hex(line as u64)])
+    sys::die(&[
+        b"internal error in the target at ",
+        file.as_bytes(),
+        b" line ",
+        &sys::hex(line as u64),
+    ])
 }
 
 /// Referenced by the precompiled core library; never called, because panics abort.

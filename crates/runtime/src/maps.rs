@@ -28,7 +28,10 @@ pub fn each(f: &mut dyn FnMut(Range, &[u8])) {
                 text.reserve(text.capacity());
             }
             let room = text.capacity() - text.len();
-            let n = sys::call(0, [fd as usize, text.as_mut_ptr().add(text.len()) as usize, room, 0, 0, 0]);
+            let n = sys::call(
+                0,
+                [fd as usize, text.as_mut_ptr().add(text.len()) as usize, room, 0, 0, 0],
+            );
             if n <= 0 {
                 break;
             }
@@ -71,8 +74,14 @@ fn parse(line: &[u8]) -> Option<(Range, &[u8])> {
         Some(i) => &line[i..],
         None => &[],
     };
-    let range =
-        Range { start, end, read: flags[0] == b'r', write: flags[1] == b'w', exec: flags[2] == b'x', offset };
+    let range = Range {
+        start,
+        end,
+        read: flags[0] == b'r',
+        write: flags[1] == b'w',
+        exec: flags[2] == b'x',
+        offset,
+    };
     Some((range, path))
 }
 

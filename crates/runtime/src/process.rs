@@ -18,8 +18,14 @@ pub struct Process {
     modules: Vec<(u64, u64)>,
 }
 
-pub static PROCESS: Lock<Process> =
-    Lock::new(Process { serial: 0, slot: 0, produced: 0, used: 0, quiet: true, modules: Vec::new() });
+pub static PROCESS: Lock<Process> = Lock::new(Process {
+    serial: 0,
+    slot: 0,
+    produced: 0,
+    used: 0,
+    quiet: true,
+    modules: Vec::new(),
+});
 
 impl Process {
     fn buffer(&self) -> u64 {
@@ -54,7 +60,9 @@ impl Process {
     /// Go on to the next buffer. False if the collector is gone.
     fn turn(&mut self) -> bool {
         let c = slot(self.slot);
-        c.buffers[(self.produced % ring::BUFFERS as u64) as usize].end.store(sys::tsc(), Relaxed);
+        c.buffers[(self.produced % ring::BUFFERS as u64) as usize]
+            .end
+            .store(sys::tsc(), Relaxed);
         self.produced += 1;
         c.produced.store(self.produced, Release);
         buffer::ring_doorbell();
@@ -103,15 +111,28 @@ pub fn begin(serial: u32, parent: u32, how: u32) {
         }
         None => sys::die(&[b"too many processes at once: no ring slot is left"]),
     }
-    p.send(message::PROCESS, &[serial as u64 | (parent as u64) << 32, sys::getpid() as u64 | (how as u64) << 32], &[]);
+    p.send(
+        message::PROCESS,
+        &[
+            serial as u64 | (parent as u64) << 32,
+            sys::getpid() as u64 | (how as u64) << 32,
+        ],
+        &[],
+    );
 }
 
 pub fn announce_thread(serial: u32, tid: u32) {
-    PROCESS.lock().send(message::THREAD, &[serial as u64 | (tid as u64) << 32, sys::tsc()], &[]);
+    PROCESS
+        .lock()
+        .send(message::THREAD, &[serial as u64 | (tid as u64) << 32, sys::tsc()], &[]);
 }
 
 pub fn announce_end(serial: u32, status: u32) {
-    PROCESS.lock().send(message::THREAD_END, &[serial as u64 | (status as u64) << 32, sys::tsc()], &[]);
+    PROCESS.lock().send(
+        message::THREAD_END,
+        &[serial as u64 | (status as u64) << 32, sys::tsc()],
+        &[],
+    );
 }
 
 pub fn announce_exit(status: u32) {
@@ -127,7 +148,11 @@ pub fn note_module(r: &Range, path: &[u8]) {
     p.modules.push((r.start, r.end));
     let path = &path[..path.len().min(4096)];
     let prot = 1 | (r.write as u64) << 1 | 4;
-    p.send(message::MAP, &[r.start, r.end - r.start, r.offset, prot | (path.len() as u64) << 32], path);
+    p.send(
+        message::MAP,
+        &[r.start, r.end - r.start, r.offset, prot | (path.len() as u64) << 32],
+        path,
+    );
 }
 
 /// Executable mappings went away.
@@ -146,6 +171,8 @@ pub fn define_block(ids: u32, pc: u64, code: &[u8]) -> u32 {
     if id as u64 + ids as u64 > record::LAST_BLOCK {
         sys::die(&[b"block ids are used up"]);
     }
-    PROCESS.lock().send(message::BLOCK, &[id as u64 | (code.len() as u64) << 32, pc], code);
+    PROCESS
+        .lock()
+        .send(message::BLOCK, &[id as u64 | (code.len() as u64) << 32, pc], code);
     id
 }

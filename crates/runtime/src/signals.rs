@@ -88,7 +88,10 @@ pub fn set_mask(mask: u64) -> u64 {
     let new = mask & !SYNC_MASK;
     // SAFETY: both words are ours.
     unsafe {
-        sys::call(sys::RT_SIGPROCMASK, [2, &new as *const u64 as usize, &mut old as *mut u64 as usize, 8, 0, 0]);
+        sys::call(
+            sys::RT_SIGPROCMASK,
+            [2, &new as *const u64 as usize, &mut old as *mut u64 as usize, 8, 0, 0],
+        );
     }
     old
 }
@@ -149,7 +152,11 @@ extern "C" fn on_signal(n: u32, info: *mut [u64; 16], uc: *mut Ucontext) {
             entry::Place::Resuming(to) | entry::Place::BeforeSyscall(to) => uc.rip = to,
             entry::Place::Elsewhere => {}
         }
-        t.pending = PendingSignal { number: n, info: *info, mask: uc.mask | t.blocked_sync };
+        t.pending = PendingSignal {
+            number: n,
+            info: *info,
+            mask: uc.mask | t.blocked_sync,
+        };
         t.has_pending.store(1, Relaxed);
         uc.mask = !SYNC_MASK;
     } else {
@@ -191,7 +198,12 @@ fn fault(t: &mut Thread, n: u32, info: &mut [u64; 16], uc: &mut Ucontext) {
             }
             return;
         }
-        sys::die(&[b"internal error: fault in the runtime at ", &sys::hex(uc.rip), b" address ", &sys::hex(addr)]);
+        sys::die(&[
+            b"internal error: fault in the runtime at ",
+            &sys::hex(uc.rip),
+            b" address ",
+            &sys::hex(addr),
+        ]);
     }
     let mut cache = CACHE.lock();
     if !cache.contains(uc.rip) {
@@ -210,7 +222,11 @@ fn fault(t: &mut Thread, n: u32, info: &mut [u64; 16], uc: &mut Ucontext) {
     if memory && info[2] == uc.rip || matches!(n, SIGILL | SIGFPE) {
         info[2] = t.pc;
     }
-    let shown = Fault { err: uc.err, trapno: uc.trapno, cr2: uc.cr2 };
+    let shown = Fault {
+        err: uc.err,
+        trapno: uc.trapno,
+        cr2: uc.cr2,
+    };
     let mask = uc.mask | t.blocked_sync;
     if t.blocked_sync & bit(n) != 0 {
         die_by(t, n);
@@ -234,7 +250,14 @@ fn interrupt(t: &mut Thread, cache: &Cache, uc: &mut Ucontext) {
     let (block, site) = match piece {
         Piece::Stale => (None, None),
         Piece::Entry(e) => {
-            let (hot, cold) = (if e == memtrail_translate::Entry::Return { info.ret } else { info.indirect }, 0x1000);
+            let (hot, cold) = (
+                if e == memtrail_translate::Entry::Return {
+                    info.ret
+                } else {
+                    info.indirect
+                },
+                0x1000,
+            );
             (None, emit_entry(e, info.pc, hot, cold, info.head).site(uc.rip))
         }
         Piece::Body => match cache.again(b) {
@@ -287,7 +310,11 @@ fn settle(t: &mut Thread, block: &Block, site: &Site, fpstate: u64) {
         buffer::push(t, &[record::LEFT | (site.done as u64 - 1)]);
         return;
     }
-    let words = if site.steady { block.steady_words() } else { block.plan.words as usize };
+    let words = if site.steady {
+        block.steady_words()
+    } else {
+        block.plan.words as usize
+    };
     let whole = site.done as usize == block.insns.len();
     // The store that begins a record is at most a page's width from the guard: words past it go to the next buffer.
     let room = (t.buffer + ring::BUFFER_BYTES as u64 - t.cursor) / 8;
@@ -304,16 +331,34 @@ fn settle(t: &mut Thread, block: &Block, site: &Site, fpstate: u64) {
             if let Some((reg, step)) = block.counter() {
                 let now = t.regs[reg];
                 // Past the loop's end the counter is what the record wants; inside, what it was when the iteration began.
-                let moved = if whole { 0 } else { block.moved_before(reg, site.done as usize) };
-                let entry = if step.low32 { now.wrapping_sub(moved) as u32 as u64 } else { now.wrapping_sub(moved) };
+                let moved = if whole {
+                    0
+                } else {
+                    block.moved_before(reg, site.done as usize)
+                };
+                let entry = if step.low32 {
+                    now.wrapping_sub(moved) as u32 as u64
+                } else {
+                    now.wrapping_sub(moved)
+                };
                 put(t.cursor + 8 * (words as u64 - 1), entry);
             }
         }
         t.cursor += 8 * words as u64;
     }
     if !whole && !(site.in_loop && site.done == 0) {
-        let lanes = block.insns.get(site.done as usize).map_or(0, |i| frame::lanes_done(i, fpstate));
-        let cut = [record::CUT, site.done as u64, t.regs[RCX], t.regs[RSI], t.regs[RDI], lanes];
+        let lanes = block
+            .insns
+            .get(site.done as usize)
+            .map_or(0, |i| frame::lanes_done(i, fpstate));
+        let cut = [
+            record::CUT,
+            site.done as u64,
+            t.regs[RCX],
+            t.regs[RSI],
+            t.regs[RDI],
+            lanes,
+        ];
         buffer::push(t, &cut);
     }
     buffer::push_state(t);
@@ -372,7 +417,10 @@ fn enter_handler(t: &mut Thread, n: u32, info: &[u64; 16], mask: u64, uc: Option
     };
     let mut image = Ucontext {
         flags: uc.as_ref().map_or(7, |u| u.flags),
-        stack: AltStack { flags: alt.flags | if on_alt { SS_ONSTACK } else { 0 }, ..alt },
+        stack: AltStack {
+            flags: alt.flags | if on_alt { SS_ONSTACK } else { 0 },
+            ..alt
+        },
         rip: t.pc,
         eflags: t.flags,
         selectors: uc.as_ref().map_or(0x002b_0000_0000_0033, |u| u.selectors),
@@ -391,7 +439,11 @@ fn enter_handler(t: &mut Thread, n: u32, info: &[u64; 16], mask: u64, uc: Option
         die_by(t, SIGSEGV)
     };
     if alt.flags & SS_AUTODISARM != 0 {
-        t.altstack = AltStack { sp: 0, flags: SS_DISABLE, size: 0 };
+        t.altstack = AltStack {
+            sp: 0,
+            flags: SS_DISABLE,
+            size: 0,
+        };
     }
     if action.flags & SA_RESETHAND != 0 {
         actions(t).0[n as usize].handler = 0;
@@ -426,7 +478,9 @@ fn enter_handler(t: &mut Thread, n: u32, info: &[u64; 16], mask: u64, uc: Option
 /// The target returns from a handler.
 pub fn sigreturn(t: &mut Thread) {
     let at = t.regs[RSP] - 8;
-    let Some(uc) = heap::read_target::<Ucontext>(at + 8) else { die_by(t, SIGSEGV) };
+    let Some(uc) = heap::read_target::<Ucontext>(at + 8) else {
+        die_by(t, SIGSEGV)
+    };
     if !frame::restore_state(t, uc.fpstate) {
         die_by(t, SIGSEGV);
     }
@@ -435,7 +489,10 @@ pub fn sigreturn(t: &mut Thread) {
     }
     t.pc = uc.rip;
     t.flags = uc.eflags & 0x24_4dd5 | 0x202;
-    t.altstack = AltStack { flags: uc.stack.flags & !SS_ONSTACK, ..uc.stack };
+    t.altstack = AltStack {
+        flags: uc.stack.flags & !SS_ONSTACK,
+        ..uc.stack
+    };
     t.blocked_sync = uc.mask & SYNC_MASK;
     buffer::push(t, &[record::SIGRETURN]);
     buffer::push_state(t);
@@ -451,7 +508,10 @@ pub fn die_by(t: &mut Thread, n: u32) -> ! {
     // SAFETY: unblocks and raises the signal; it ends us.
     unsafe {
         sys::call(sys::RT_SIGPROCMASK, [2, &unblocked as *const u64 as usize, 0, 8, 0, 0]);
-        sys::call(sys::TGKILL, [sys::getpid() as usize, sys::gettid() as usize, n as usize, 0, 0, 0]);
+        sys::call(
+            sys::TGKILL,
+            [sys::getpid() as usize, sys::gettid() as usize, n as usize, 0, 0, 0],
+        );
     }
     sys::exit_group(128 + n as i32)
 }
@@ -468,7 +528,9 @@ pub fn sigaction(t: &Thread, n: u64, new: u64, old: u64, size: u64) -> isize {
         if n == 9 || n == 19 {
             return sys::EINVAL;
         }
-        let Some(mut a) = heap::read_target::<Action>(new) else { return sys::EFAULT };
+        let Some(mut a) = heap::read_target::<Action>(new) else {
+            return sys::EFAULT;
+        };
         a.mask &= !(bit(9) | bit(19));
         table.0[n as usize] = a;
         if SYNC_MASK & bit(n) == 0 {
@@ -495,7 +557,9 @@ pub fn sigprocmask(t: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> i
     unsafe { sys::call(sys::RT_SIGPROCMASK, [0, 0, &mut now as *mut u64 as usize, 8, 0, 0]) };
     now |= t.blocked_sync;
     if new != 0 {
-        let Some(set) = heap::read_target::<u64>(new) else { return sys::EFAULT };
+        let Some(set) = heap::read_target::<u64>(new) else {
+            return sys::EFAULT;
+        };
         let next = match how {
             0 => now | set,
             1 => now & !set,
@@ -520,7 +584,9 @@ pub fn sigaltstack(t: &mut Thread, new: u64, old: u64) -> isize {
     let alt = t.altstack;
     let on = alt.flags & SS_DISABLE == 0 && (alt.sp..alt.sp + alt.size).contains(&(t.regs[RSP].wrapping_sub(1)));
     if new != 0 {
-        let Some(mut ss) = heap::read_target::<AltStack>(new) else { return sys::EFAULT };
+        let Some(mut ss) = heap::read_target::<AltStack>(new) else {
+            return sys::EFAULT;
+        };
         ss.flags &= 0xffff_ffff;
         if on {
             return sys::EPERM;
@@ -538,7 +604,10 @@ pub fn sigaltstack(t: &mut Thread, new: u64, old: u64) -> isize {
         ss.flags &= !SS_ONSTACK;
         t.altstack = ss;
     }
-    let shown = AltStack { flags: alt.flags | if on { SS_ONSTACK } else { 0 }, ..alt };
+    let shown = AltStack {
+        flags: alt.flags | if on { SS_ONSTACK } else { 0 },
+        ..alt
+    };
     if old != 0 && !heap::write_target(old, &shown) {
         return sys::EFAULT;
     }

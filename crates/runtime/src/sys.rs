@@ -69,7 +69,17 @@ pub fn map(addr: u64, bytes: usize, prot: usize) -> Option<u64> {
     let fixed = if addr == 0 { 0 } else { MAP_FIXED_NOREPLACE };
     // SAFETY: a fresh mapping replaces nothing.
     let r = unsafe {
-        call(MMAP, [addr as usize, bytes, prot, MAP_ANON_PRIVATE | MAP_NORESERVE | fixed, usize::MAX, 0])
+        call(
+            MMAP,
+            [
+                addr as usize,
+                bytes,
+                prot,
+                MAP_ANON_PRIVATE | MAP_NORESERVE | fixed,
+                usize::MAX,
+                0,
+            ],
+        )
     };
     if is_error(r) {
         return None;
@@ -113,7 +123,12 @@ pub fn exit_group(status: i32) -> ! {
 pub fn futex_wait(word: &core::sync::atomic::AtomicU32, seen: u32, millis: u64) {
     let t = [millis / 1000, millis % 1000 * 1_000_000];
     // SAFETY: `word` is valid for the call; the time lives on our stack.
-    unsafe { call(FUTEX, [word.as_ptr() as usize, 0, seen as usize, t.as_ptr() as usize, 0, 0]) };
+    unsafe {
+        call(
+            FUTEX,
+            [word.as_ptr() as usize, 0, seen as usize, t.as_ptr() as usize, 0, 0],
+        )
+    };
 }
 
 pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
@@ -130,7 +145,11 @@ pub fn tsc() -> u64 {
 pub fn say(parts: &[&[u8]]) {
     let mut line = [0u8; 256];
     let mut n = 0;
-    for p in [b"memtrail: " as &[u8]].iter().chain(parts).chain([b"\n" as &[u8]].iter()) {
+    for p in [b"memtrail: " as &[u8]]
+        .iter()
+        .chain(parts)
+        .chain([b"\n" as &[u8]].iter())
+    {
         let k = p.len().min(line.len() - n);
         line[n..n + k].copy_from_slice(&p[..k]);
         n += k;

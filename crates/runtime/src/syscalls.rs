@@ -19,7 +19,14 @@ const CLONE_SETTLS: u64 = 0x8_0000;
 /// Carry out the system call at `t.pc`; `t.pc` moves on past it, unless a signal came first.
 pub fn run(t: &mut Thread) {
     let n = t.regs[RAX] as usize;
-    let a = [t.regs[RDI], t.regs[RSI], t.regs[RDX], t.regs[R10], t.regs[R8], t.regs[R9]];
+    let a = [
+        t.regs[RDI],
+        t.regs[RSI],
+        t.regs[RDX],
+        t.regs[R10],
+        t.regs[R8],
+        t.regs[R9],
+    ];
     let at = t.pc;
     buffer::publish(t);
     if t.has_pending.load(Relaxed) != 0 {
@@ -171,7 +178,11 @@ fn clone(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64)
     child.xmm = t.xmm;
     child.pc = t.pc + 2;
     child.shares_memory_with_parent = flags & CLONE_THREAD == 0;
-    child.actions = if flags & CLONE_SIGHAND != 0 { t.actions } else { signals::copy_actions(t) };
+    child.actions = if flags & CLONE_SIGHAND != 0 {
+        t.actions
+    } else {
+        signals::copy_actions(t)
+    };
     child.blocked_sync = t.blocked_sync;
     if flags & CLONE_THREAD == 0 && flags & CLONE_VFORK != 0 {
         child.altstack = t.altstack;
@@ -252,13 +263,20 @@ fn exit_thread(t: &mut Thread, status: u64) {
 
 /// execve and execveat: the collector must be watching to go on in the new image.
 fn exec(t: &mut Thread, n: usize, a: &[u64; 6]) -> isize {
-    let slot = if session().follow.load(Relaxed) != 0 { PROCESS.lock().request_slot() } else { None };
+    let slot = if session().follow.load(Relaxed) != 0 {
+        PROCESS.lock().request_slot()
+    } else {
+        None
+    };
     let asked = session().discard.load(Relaxed) != 0 && session().follow.load(Relaxed) != 0;
     let slot = if asked { Some(PROCESS.lock().any_slot()) } else { slot };
     if let Some(slot) = slot {
         // SAFETY: PR_SET_PTRACER for our own process; refused where not known.
         unsafe {
-            sys::call(sys::PRCTL, [0x5961_6d61, session().collector_pid.load(Relaxed) as usize, 0, 0, 0, 0]);
+            sys::call(
+                sys::PRCTL,
+                [0x5961_6d61, session().collector_pid.load(Relaxed) as usize, 0, 0, 0, 0],
+            );
         }
         slot.request_tid.store(sys::gettid(), Relaxed);
         slot.request.store(request::SEIZE, Release);

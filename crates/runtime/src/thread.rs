@@ -163,7 +163,17 @@ pub fn new_tables() {
         }
         sys::call(77, [fd as usize, TABLES_BYTES, 0, 0, 0, 0]);
         let at = heap::region(TABLES_BYTES, rw);
-        let r = sys::call(sys::MMAP, [at as usize, TABLES_BYTES, rw, sys::MAP_SHARED | sys::MAP_FIXED, fd as usize, 0]);
+        let r = sys::call(
+            sys::MMAP,
+            [
+                at as usize,
+                TABLES_BYTES,
+                rw,
+                sys::MAP_SHARED | sys::MAP_FIXED,
+                fd as usize,
+                0,
+            ],
+        );
         sys::call(3, [fd as usize, 0, 0, 0, 0, 0]);
         if sys::is_error(r) {
             sys::die(&[b"cannot map the entry tables"]);
@@ -203,7 +213,11 @@ pub fn unset_table(is_return: bool, pc: u64, code: u64) {
     let table = TABLES.load(Relaxed) as *const AtomicU64;
     // SAFETY: as in `set_table`.
     unsafe {
-        let miss = if is_return { address_of(&rt_return_miss) } else { address_of(&rt_indirect_miss) };
+        let miss = if is_return {
+            address_of(&rt_return_miss)
+        } else {
+            address_of(&rt_indirect_miss)
+        };
         let _ = (*table.add(index)).compare_exchange(code, miss, Release, Relaxed);
     }
 }
@@ -240,13 +254,21 @@ impl Thread {
         }
         t.stack_top = stack_top - 64;
         t.serial = serial;
-        t.altstack = AltStack { sp: 0, flags: SS_DISABLE, size: 0 };
+        t.altstack = AltStack {
+            sp: 0,
+            flags: SS_DISABLE,
+            size: 0,
+        };
         t.unrecorded = true;
         t
     }
     pub fn signal_stack(&self) -> AltStack {
         let sp = self.this + (TABLES_END + 2 * GUARD + STACK_BYTES) as u64;
-        AltStack { sp, flags: 0, size: SIGNAL_STACK_BYTES as u64 }
+        AltStack {
+            sp,
+            flags: 0,
+            size: SIGNAL_STACK_BYTES as u64,
+        }
     }
     pub fn guard_hit(&self, addr: u64) -> bool {
         let guard = self.buffer + ring::BUFFER_BYTES as u64;

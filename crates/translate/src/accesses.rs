@@ -3,8 +3,8 @@
 //! The rules are those of the project's conventions: the architecture's accesses, one per element
 //! of a repeated string instruction, one per active lane of a masked or indexed one, a read then a write for a
 //! read-modify-write, prefetches marked.
-use crate::plan::{Addr, Layout, Lin, Mask, PlannedAccess, Shape, Slot, FS, GS};
 use crate::masked;
+use crate::plan::{Addr, Layout, Lin, Mask, PlannedAccess, Shape, Slot, FS, GS};
 use crate::symbolic::{gpr, Atom, Machine, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP_REG};
 use alloc::vec::Vec;
 use iced_x86::{Code, Instruction, InstructionInfo, MemorySize, Mnemonic, OpAccess, OpKind, Register};
@@ -95,13 +95,19 @@ impl Accesses<'_> {
                 self.string(insn, at)
             }
             Xlatb => {
-                let al = self.machine.narrowed(crate::plan::Narrow::Zero8, self.machine.regs[RAX]);
+                let al = self
+                    .machine
+                    .narrowed(crate::plan::Narrow::Zero8, self.machine.regs[RAX]);
                 let lin = self.machine.regs[RBX].add(&al, 1);
                 let lin = match lin {
                     Some(lin) => lin,
                     None => self.fresh(RBX, at.i).add(&al, 1).unwrap_or_default(),
                 };
-                let addr = Addr { lin, low32: insn.memory_base().is_gpr32(), segment: segment(insn) };
+                let addr = Addr {
+                    lin,
+                    low32: insn.memory_base().is_gpr32(),
+                    segment: segment(insn),
+                };
                 self.plain(at, Kind::Read, addr, 1);
             }
             Leave => {
@@ -138,9 +144,22 @@ impl Accesses<'_> {
                 let first = self.vector(insn.op_register(2), bytes, at.i);
                 let lin = self.machine.regs[RDI];
                 let low32 = insn.op0_kind() == OpKind::MemorySegEDI;
-                let addr = Addr { lin, low32, segment: segment(insn) };
+                let addr = Addr {
+                    lin,
+                    low32,
+                    segment: segment(insn),
+                };
                 let mask = Mask::SignOf { first, bytes: 1 };
-                self.push(at, Kind::Write, Shape::Elements { addr, lanes: bytes as u8, mask, size: 1 });
+                self.push(
+                    at,
+                    Kind::Write,
+                    Shape::Elements {
+                        addr,
+                        lanes: bytes as u8,
+                        mask,
+                        size: 1,
+                    },
+                );
             }
             Xsave | Xsave64 | Xsaveopt | Xsaveopt64 => self.xstate(insn, at, Kind::Write, Layout::Standard),
             Xsavec | Xsavec64 => self.xstate(insn, at, Kind::Write, Layout::Compact),
@@ -150,21 +169,36 @@ impl Accesses<'_> {
             }
             Clzero => {
                 let lin = self.machine.regs[RAX];
-                self.push(at, Kind::Write, Shape::Line { addr: Addr::of(lin), size: 64 });
+                self.push(
+                    at,
+                    Kind::Write,
+                    Shape::Line {
+                        addr: Addr::of(lin),
+                        size: 64,
+                    },
+                );
             }
             Movdir64b => {
                 let addr = self.address(insn, at.i);
                 self.plain(at, Kind::Read, addr, 64);
                 if let Some(r) = gpr(insn.op0_register()) {
                     let low32 = insn.op0_register().is_gpr32();
-                    let addr = Addr { lin: self.machine.regs[r], low32, segment: None };
+                    let addr = Addr {
+                        lin: self.machine.regs[r],
+                        low32,
+                        segment: None,
+                    };
                     self.plain(at, Kind::Write, addr, 64);
                 }
             }
             Bt | Bts | Btr | Btc if insn.op0_kind() == OpKind::Memory && insn.op1_kind() == OpKind::Register => {
                 let addr = self.address(insn, at.i);
                 let Some(r) = gpr(insn.op1_register()) else { return true };
-                let shape = Shape::BitWord { addr, bit: self.machine.regs[r], size: insn.memory_size().size() as u8 };
+                let shape = Shape::BitWord {
+                    addr,
+                    bit: self.machine.regs[r],
+                    size: insn.memory_size().size() as u8,
+                };
                 self.push(at, Kind::Read, shape);
                 if insn.mnemonic() != Bt {
                     self.push(at, Kind::Write, shape);
@@ -199,7 +233,16 @@ impl Accesses<'_> {
     fn xstate(&mut self, insn: &Instruction, at: Site, kind: Kind, layout: Layout) {
         let addr = self.address(insn, at.i);
         let (low, high) = (self.machine.regs[RAX], self.machine.regs[RDX]);
-        self.push(at, kind, Shape::Xstate { addr, low, high, layout });
+        self.push(
+            at,
+            kind,
+            Shape::Xstate {
+                addr,
+                low,
+                high,
+                layout,
+            },
+        );
     }
 
     fn string(&mut self, insn: &Instruction, at: Site) {
@@ -209,7 +252,11 @@ impl Accesses<'_> {
             match insn.op_kind(op) {
                 OpKind::MemorySegSI | OpKind::MemorySegESI | OpKind::MemorySegRSI => {
                     low32 |= insn.op_kind(op) == OpKind::MemorySegESI;
-                    source = Some(Addr { lin: self.machine.regs[RSI], low32, segment: segment(insn) });
+                    source = Some(Addr {
+                        lin: self.machine.regs[RSI],
+                        low32,
+                        segment: segment(insn),
+                    });
                     size = insn.memory_size().size() as u8;
                 }
                 OpKind::MemoryESDI | OpKind::MemoryESEDI | OpKind::MemoryESRDI => {
@@ -219,7 +266,14 @@ impl Accesses<'_> {
                         Mnemonic::Scasb | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq => Kind::Read,
                         _ => Kind::Write,
                     };
-                    dest = Some((Addr { lin: self.machine.regs[RDI], low32, segment: None }, kind));
+                    dest = Some((
+                        Addr {
+                            lin: self.machine.regs[RDI],
+                            low32,
+                            segment: None,
+                        },
+                        kind,
+                    ));
                     size = insn.memory_size().size() as u8;
                 }
                 _ => {}
@@ -243,10 +297,16 @@ impl Accesses<'_> {
             dest,
             size,
             before: self.machine.regs[RCX],
-            after: self.machine.atom(Atom::Gpr { pos: next, reg: RCX as u8 }),
+            after: self.machine.atom(Atom::Gpr {
+                pos: next,
+                reg: RCX as u8,
+            }),
             low32,
             pointer: self.machine.regs[pointer],
-            moved: self.machine.atom(Atom::Gpr { pos: next, reg: moved as u8 }),
+            moved: self.machine.atom(Atom::Gpr {
+                pos: next,
+                reg: moved as u8,
+            }),
             moved_is_rsi,
         };
         self.push(at, kind, shape);
@@ -265,14 +325,25 @@ impl Accesses<'_> {
                 let bytes = memory.size();
                 let first = self.vector(insn.op_register(1), bytes, i);
                 let mask = Mask::SignOf { first, bytes: size };
-                return Shape::Elements { addr, lanes: (bytes / size as usize) as u8, mask, size };
+                return Shape::Elements {
+                    addr,
+                    lanes: (bytes / size as usize) as u8,
+                    mask,
+                    size,
+                };
             }
             _ => {}
         }
         if insn.op_mask() == Register::None || masked::reads_whole(insn) {
-            return Shape::Plain { addr, size: memory.size() as u32 };
+            return Shape::Plain {
+                addr,
+                size: memory.size() as u32,
+            };
         }
-        let word = self.machine.atom(Atom::Opmask { pos: i as u16, reg: insn.op_mask() });
+        let word = self.machine.atom(Atom::Opmask {
+            pos: i as u16,
+            reg: insn.op_mask(),
+        });
         let mask = Mask::Bits(word);
         let size = masked::element(insn).min(memory.size()) as u8;
         let vector = (0..insn.op_count())
@@ -282,21 +353,46 @@ impl Accesses<'_> {
             .unwrap_or(size as usize);
         let lanes = (memory.size() / size as usize).max(1) as u8;
         match insn.mnemonic() {
-            Vcompressps | Vcompresspd | Vpcompressb | Vpcompressw | Vpcompressd | Vpcompressq | Vexpandps | Vexpandpd
-            | Vpexpandb | Vpexpandw | Vpexpandd | Vpexpandq => Shape::Packed { addr, lanes, mask, size },
+            Vcompressps | Vcompresspd | Vpcompressb | Vpcompressw | Vpcompressd | Vpcompressq | Vexpandps
+            | Vexpandpd | Vpexpandb | Vpexpandw | Vpexpandd | Vpexpandq => Shape::Packed {
+                addr,
+                lanes,
+                mask,
+                size,
+            },
             Vbroadcastss | Vbroadcastsd | Vpbroadcastb | Vpbroadcastw | Vpbroadcastd | Vpbroadcastq => {
                 let lanes = (vector / size as usize) as u8;
-                Shape::Broadcast { addr, lanes, mask, size }
+                Shape::Broadcast {
+                    addr,
+                    lanes,
+                    mask,
+                    size,
+                }
             }
             _ if insn.is_broadcast() => {
                 let size = memory.size() as u8;
-                Shape::Broadcast { addr, lanes: masked::broadcast_lanes(insn), mask, size }
+                Shape::Broadcast {
+                    addr,
+                    lanes: masked::broadcast_lanes(insn),
+                    mask,
+                    size,
+                }
             }
             _ if is_tuple_broadcast(insn.mnemonic()) => {
                 let lanes = (vector / size as usize) as u8;
-                Shape::Broadcast { addr, lanes, mask, size: memory.size() as u8 }
+                Shape::Broadcast {
+                    addr,
+                    lanes,
+                    mask,
+                    size: memory.size() as u8,
+                }
             }
-            _ => Shape::Elements { addr, lanes, mask, size },
+            _ => Shape::Elements {
+                addr,
+                lanes,
+                mask,
+                size,
+            },
         }
     }
 
@@ -313,23 +409,44 @@ impl Accesses<'_> {
             }
         }
         if insn.op_mask() != Register::None {
-            mask = Mask::Bits(self.machine.atom(Atom::Opmask { pos: i as u16, reg: insn.op_mask() }));
+            mask = Mask::Bits(self.machine.atom(Atom::Opmask {
+                pos: i as u16,
+                reg: insn.op_mask(),
+            }));
         } else if insn.op_count() == 3 && insn.op2_kind() == OpKind::Register {
             let reg = insn.op2_register();
-            mask = Mask::SignOf { first: self.vector(reg, reg.size(), i), bytes: size };
+            mask = Mask::SignOf {
+                first: self.vector(reg, reg.size(), i),
+                bytes: size,
+            };
         }
         let lanes = (data / size as usize).min(index.size() / index_bytes as usize) as u8;
         let scale = insn.memory_index_scale() as u8;
-        Shape::Lanes { addr, index: first, index_bytes, scale, lanes, mask, size }
+        Shape::Lanes {
+            addr,
+            index: first,
+            index_bytes,
+            scale,
+            lanes,
+            mask,
+            size,
+        }
     }
 
     fn vector(&mut self, reg: Register, bytes: usize, i: usize) -> Slot {
-        self.machine.atom(Atom::Vector { pos: i as u16, reg, words: bytes.div_ceil(8) as u8 })
+        self.machine.atom(Atom::Vector {
+            pos: i as u16,
+            reg,
+            words: bytes.div_ceil(8) as u8,
+        })
     }
 
     /// Register `r` as it is right before instruction `i`, as an atom of its own.
     fn fresh(&mut self, r: usize, i: usize) -> Lin {
-        Lin::slot(self.machine.atom(Atom::Gpr { pos: i as u16, reg: r as u8 }))
+        Lin::slot(self.machine.atom(Atom::Gpr {
+            pos: i as u16,
+            reg: r as u8,
+        }))
     }
 
     /// The address of the explicit memory operand. Where the linear form would have too many terms, the
@@ -349,12 +466,18 @@ impl Accesses<'_> {
                     lin = lin.add(&self.fresh(b, i), 1).unwrap_or_default();
                 }
                 if let Some(x) = gpr(insn.memory_index()) {
-                    lin = lin.add(&self.fresh(x, i), insn.memory_index_scale() as i64).unwrap_or_default();
+                    lin = lin
+                        .add(&self.fresh(x, i), insn.memory_index_scale() as i64)
+                        .unwrap_or_default();
                 }
                 lin
             }
         };
-        Addr { lin, low32, segment: segment(insn) }
+        Addr {
+            lin,
+            low32,
+            segment: segment(insn),
+        }
     }
 
     fn plain(&mut self, at: Site, kind: Kind, addr: Addr, size: u32) {
@@ -362,13 +485,21 @@ impl Accesses<'_> {
     }
 
     fn push(&mut self, at: Site, kind: Kind, shape: Shape) {
-        self.list.push(PlannedAccess { insn: at.i as u16, kind, shape });
+        self.list.push(PlannedAccess {
+            insn: at.i as u16,
+            kind,
+            shape,
+        });
     }
 }
 
 impl Addr {
     pub(crate) const fn of(lin: Lin) -> Addr {
-        Addr { lin, low32: false, segment: None }
+        Addr {
+            lin,
+            low32: false,
+            segment: None,
+        }
     }
 }
 

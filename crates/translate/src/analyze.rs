@@ -8,8 +8,8 @@ use crate::plan::{Addr, Derived, Layout, Lin, LoopPlan, Mask, Plan, Shape, Side,
 use crate::symbolic::{entry_atom, gpr, Atom, Machine, R15, RSP_REG};
 use alloc::vec::Vec;
 use iced_x86::{
-    Code, ConstantOffsets, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
-    OpKind, Register,
+    Code, ConstantOffsets, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
+    Mnemonic, OpKind, Register,
 };
 use memtrail_ring::Probes;
 
@@ -235,7 +235,11 @@ impl Scratch {
             if insn.is_invalid() {
                 let starved = decoder.last_error() == DecoderError::NoMoreBytes;
                 if block.insns.is_empty() {
-                    return Err(if starved { Error::Truncated { pc } } else { Error::Unknown { pc } });
+                    return Err(if starved {
+                        Error::Truncated { pc }
+                    } else {
+                        Error::Unknown { pc }
+                    });
                 }
                 block.starved = starved;
                 break;
@@ -251,7 +255,10 @@ impl Scratch {
             if opts.probes == Probes::Naive && touches_memory(&insn) {
                 self.machine.forget(i);
             }
-            let mut accesses = Accesses { machine: &mut self.machine, list };
+            let mut accesses = Accesses {
+                machine: &mut self.machine,
+                list,
+            };
             accesses.of(&insn, info, i);
             list = accesses.list;
             self.machine.step(&insn, info, i);
@@ -272,7 +279,12 @@ impl Scratch {
         }
         block.plan.accesses = list;
         // A branch that nothing follows is the block's exit after all.
-        if block.plan.sides.last().is_some_and(|s| s.insn as usize + 1 == block.insns.len()) {
+        if block
+            .plan
+            .sides
+            .last()
+            .is_some_and(|s| s.insn as usize + 1 == block.insns.len())
+        {
             block.plan.sides.pop();
             if let Some(target) = block.side_targets.pop() {
                 block.exit = Exit::Branch { target };
@@ -300,7 +312,10 @@ fn new_words(atoms: &[Atom]) -> usize {
 fn touches_memory(insn: &Instruction) -> bool {
     insn.is_stack_instruction()
         || insn.is_string_instruction()
-        || matches!(insn.mnemonic(), Mnemonic::Leave | Mnemonic::Enter | Mnemonic::Clzero | Mnemonic::Xlatb)
+        || matches!(
+            insn.mnemonic(),
+            Mnemonic::Leave | Mnemonic::Enter | Mnemonic::Clzero | Mnemonic::Xlatb
+        )
         || (0..insn.op_count()).any(|op| {
             !matches!(
                 insn.op_kind(op),
@@ -333,13 +348,19 @@ fn registers(info: &iced_x86::InstructionInfo) -> (u16, bool) {
 fn exit_of(insn: &Instruction) -> Exit {
     match insn.flow_control() {
         FlowControl::UnconditionalBranch => match insn.op0_kind() {
-            OpKind::NearBranch64 => Exit::Jump { target: insn.near_branch64() },
+            OpKind::NearBranch64 => Exit::Jump {
+                target: insn.near_branch64(),
+            },
             _ => Exit::Emulate,
         },
-        FlowControl::ConditionalBranch => Exit::Branch { target: insn.near_branch64() },
+        FlowControl::ConditionalBranch => Exit::Branch {
+            target: insn.near_branch64(),
+        },
         FlowControl::Call => match insn.code() {
             Code::Syscall => Exit::Syscall,
-            Code::Call_rel32_64 => Exit::Call { target: insn.near_branch64() },
+            Code::Call_rel32_64 => Exit::Call {
+                target: insn.near_branch64(),
+            },
             Code::Call_rel16 => Exit::Emulate,
             _ => Exit::Fall,
         },
@@ -355,11 +376,13 @@ fn exit_of(insn: &Instruction) -> Exit {
             Code::Retnq | Code::Retnq_imm16 => Exit::Return,
             _ => Exit::Emulate,
         },
-        FlowControl::XbeginXabortXend if insn.mnemonic() == Mnemonic::Xbegin => {
-            Exit::Abort { target: insn.near_branch64() }
-        }
+        FlowControl::XbeginXabortXend if insn.mnemonic() == Mnemonic::Xbegin => Exit::Abort {
+            target: insn.near_branch64(),
+        },
         _ => match insn.mnemonic() {
-            Mnemonic::Rdgsbase | Mnemonic::Wrgsbase | Mnemonic::Wrfsbase | Mnemonic::Lgs | Mnemonic::Lfs => Exit::Emulate,
+            Mnemonic::Rdgsbase | Mnemonic::Wrgsbase | Mnemonic::Wrfsbase | Mnemonic::Lgs | Mnemonic::Lfs => {
+                Exit::Emulate
+            }
             Mnemonic::Mov | Mnemonic::Pop
                 if insn.op0_kind() == OpKind::Register
                     && matches!(insn.op0_register(), Register::GS | Register::FS) =>
@@ -379,12 +402,18 @@ fn ends_block(insn: &Instruction) -> bool {
 impl Scratch {
     /// Go on past a forward branch, taking it for not taken: compilers put the likely way straight ahead.
     fn goes_on(&self, block: &mut Block, insn: &Instruction, opts: &Options) -> bool {
-        let Exit::Branch { target } = block.exit else { return false };
+        let Exit::Branch { target } = block.exit else {
+            return false;
+        };
         let plain = opts.probes != Probes::Naive;
         if !plain || target <= insn.ip() || !insn.is_jcc_short_or_near() || block.plan.sides.len() == MOST_SIDES {
             return false;
         }
-        let side = Side { insn: block.insns.len() as u16 - 1, rsp: self.machine.regs[RSP_REG], moved: 0 };
+        let side = Side {
+            insn: block.insns.len() as u16 - 1,
+            rsp: self.machine.regs[RSP_REG],
+            moved: 0,
+        };
         block.plan.sides.push(side);
         block.side_targets.push(target);
         block.exit = Exit::Fall;
@@ -396,7 +425,9 @@ impl Scratch {
         let machine = &mut self.machine;
         self.needed.clear();
         self.needed.resize(machine.atoms.len(), false);
-        let mut needed = Needed { flags: &mut self.needed };
+        let mut needed = Needed {
+            flags: &mut self.needed,
+        };
         for a in &block.plan.accesses {
             each_slot(&a.shape, &mut |s| needed.mark(machine, s));
         }
@@ -405,7 +436,11 @@ impl Scratch {
         for side in &block.plan.sides {
             needed.mark_lin(machine, &side.rsp);
         }
-        let shape = if opts.probes == Probes::Loop { loop_shape(block, machine, &mut needed) } else { None };
+        let shape = if opts.probes == Probes::Loop {
+            loop_shape(block, machine, &mut needed)
+        } else {
+            None
+        };
 
         // Captured atoms by position, then derived ones in order of creation (operands come first).
         self.order.clear();
@@ -425,8 +460,16 @@ impl Scratch {
         for &a in &self.order {
             slot_of[a as usize] = next;
             let atom = machine.atoms[a as usize];
-            block.captures.push(Capture { pos: position(&atom), atom, slot: next });
-            next += if let Atom::Vector { words, .. } = atom { words as Slot } else { 1 };
+            block.captures.push(Capture {
+                pos: position(&atom),
+                atom,
+                slot: next,
+            });
+            next += if let Atom::Vector { words, .. } = atom {
+                words as Slot
+            } else {
+                1
+            };
         }
         let mut words = 1 + next - FIRST;
         if matches!(shape, Some(LoopShape::Affine { .. })) {
@@ -438,7 +481,10 @@ impl Scratch {
                 slot_of[a] = next;
                 next += 1;
                 let d = machine.derived[d as usize];
-                block.plan.derived.push(Derived { narrow: d.narrow, of: map_lin(&d.of, slot_of) });
+                block.plan.derived.push(Derived {
+                    narrow: d.narrow,
+                    of: map_lin(&d.of, slot_of),
+                });
             }
         }
         block.plan.words = words;
@@ -511,15 +557,20 @@ impl LoopShape {
             plus: m.plus.map(|(s, k)| (slot_of[s as usize], k)),
         };
         match self {
-            LoopShape::Affine { steps, counter } => {
-                LoopPlan::Affine { steps: steps.iter().map(step).collect(), counter: step(&counter) }
-            }
+            LoopShape::Affine { steps, counter } => LoopPlan::Affine {
+                steps: steps.iter().map(step).collect(),
+                counter: step(&counter),
+            },
             LoopShape::Partly { steps } => {
                 let steps: Vec<Step> = steps.iter().map(step).collect();
                 let mut free = Vec::new();
                 for c in captures {
                     if !steps.iter().any(|s| s.slot == c.slot) {
-                        let n = if let Atom::Vector { words, .. } = c.atom { words as Slot } else { 1 };
+                        let n = if let Atom::Vector { words, .. } = c.atom {
+                            words as Slot
+                        } else {
+                            1
+                        };
                         free.extend((0..n).map(|k| c.slot + k));
                     }
                 }
@@ -573,7 +624,12 @@ fn loop_shape(block: &Block, machine: &mut Machine, needed: &mut Needed) -> Opti
     let mut free = false;
     let mut counter: Option<Move> = None;
     if rsp_by != 0 {
-        let by_rsp = Move { atom: RSP as usize, by: rsp_by, low32: false, plus: None };
+        let by_rsp = Move {
+            atom: RSP as usize,
+            by: rsp_by,
+            low32: false,
+            plus: None,
+        };
         steps.push(by_rsp);
         counter = Some(by_rsp);
     }
@@ -584,13 +640,23 @@ fn loop_shape(block: &Block, machine: &mut Machine, needed: &mut Needed) -> Opti
             match strided(machine, reg, atom as Slot).filter(|_| needed.flags[atom]) {
                 Some((by, plus)) => {
                     needed.flags[plus.0 as usize] = true;
-                    steps.push(Move { atom, by, low32: false, plus: Some(plus) });
+                    steps.push(Move {
+                        atom,
+                        by,
+                        low32: false,
+                        plus: Some(plus),
+                    });
                 }
                 None => free |= needed.flags[atom],
             }
             continue;
         };
-        let this = Move { atom, by, low32, plus: None };
+        let this = Move {
+            atom,
+            by,
+            low32,
+            plus: None,
+        };
         if needed.flags[atom] {
             steps.push(this);
         }
@@ -605,8 +671,16 @@ fn loop_shape(block: &Block, machine: &mut Machine, needed: &mut Needed) -> Opti
     // Registers that became needed as strides stay as they are.
     for reg in (0..16).filter(|&r| r != RSP_REG) {
         let atom = entry_atom(reg) as usize;
-        if needed.flags[atom] && !steps.iter().any(|m| m.atom == atom) && induction(machine, reg, atom as Slot).is_some() {
-            steps.push(Move { atom, by: 0, low32: false, plus: None });
+        if needed.flags[atom]
+            && !steps.iter().any(|m| m.atom == atom)
+            && induction(machine, reg, atom as Slot).is_some()
+        {
+            steps.push(Move {
+                atom,
+                by: 0,
+                low32: false,
+                plus: None,
+            });
         }
     }
     let affine_end = FIRST as usize + 15;
@@ -657,7 +731,15 @@ fn map_mask(mask: &mut Mask, slot_of: &[Slot]) {
 fn map_shape(shape: &mut Shape, slot_of: &[Slot]) {
     match shape {
         Shape::Plain { addr, .. } | Shape::Line { addr, .. } => map_addr(addr, slot_of),
-        Shape::Repeat { source, dest, before, after, pointer, moved, .. } => {
+        Shape::Repeat {
+            source,
+            dest,
+            before,
+            after,
+            pointer,
+            moved,
+            ..
+        } => {
             if let Some(a) = source {
                 map_addr(a, slot_of);
             }
@@ -682,7 +764,12 @@ fn map_shape(shape: &mut Shape, slot_of: &[Slot]) {
             map_addr(addr, slot_of);
             *bit = map_lin(bit, slot_of);
         }
-        Shape::Xstate { addr, low, high, layout } => {
+        Shape::Xstate {
+            addr,
+            low,
+            high,
+            layout,
+        } => {
             map_addr(addr, slot_of);
             *low = map_lin(low, slot_of);
             *high = map_lin(high, slot_of);
@@ -702,7 +789,15 @@ fn each_slot(shape: &Shape, f: &mut dyn FnMut(Slot)) {
     };
     match shape {
         Shape::Plain { addr, .. } | Shape::Line { addr, .. } => lin(&addr.lin, f),
-        Shape::Repeat { source, dest, before, after, pointer, moved, .. } => {
+        Shape::Repeat {
+            source,
+            dest,
+            before,
+            after,
+            pointer,
+            moved,
+            ..
+        } => {
             source.iter().for_each(|a| lin(&a.lin, f));
             dest.iter().for_each(|(a, _)| lin(&a.lin, f));
             lin(before, f);
@@ -710,12 +805,16 @@ fn each_slot(shape: &Shape, f: &mut dyn FnMut(Slot)) {
             f(*after);
             f(*moved);
         }
-        Shape::Lanes { addr, index, mask: m, .. } => {
+        Shape::Lanes {
+            addr, index, mask: m, ..
+        } => {
             lin(&addr.lin, f);
             f(*index);
             mask(m, f);
         }
-        Shape::Elements { addr, mask: m, .. } | Shape::Broadcast { addr, mask: m, .. } | Shape::Packed { addr, mask: m, .. } => {
+        Shape::Elements { addr, mask: m, .. }
+        | Shape::Broadcast { addr, mask: m, .. }
+        | Shape::Packed { addr, mask: m, .. } => {
             lin(&addr.lin, f);
             mask(m, f);
         }
@@ -723,7 +822,12 @@ fn each_slot(shape: &Shape, f: &mut dyn FnMut(Slot)) {
             lin(&addr.lin, f);
             lin(bit, f);
         }
-        Shape::Xstate { addr, low, high, layout } => {
+        Shape::Xstate {
+            addr,
+            low,
+            high,
+            layout,
+        } => {
             lin(&addr.lin, f);
             lin(low, f);
             lin(high, f);

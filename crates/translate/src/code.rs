@@ -12,7 +12,10 @@ pub struct Code {
 
 impl Code {
     pub fn at(base: u64) -> Code {
-        Code { base, bytes: Vec::with_capacity(256) }
+        Code {
+            base,
+            bytes: Vec::with_capacity(256),
+        }
     }
     pub fn here(&self) -> u64 {
         self.base + self.bytes.len() as u64
@@ -108,7 +111,11 @@ impl Code {
     /// `lea reg, [reg+other]`
     pub fn add_reg(&mut self, reg: u8, other: u8) {
         // reg as the base with an 8-bit displacement of zero, so that rbp and r13 are fine too.
-        self.put(&[0x48 | (reg >> 3) << 2 | reg >> 3 | (other >> 3) << 1, 0x8d, 0x44 | (reg & 7) << 3]);
+        self.put(&[
+            0x48 | (reg >> 3) << 2 | reg >> 3 | (other >> 3) << 1,
+            0x8d,
+            0x44 | (reg & 7) << 3,
+        ]);
         self.put(&[(other & 7) << 3 | reg & 7, 0]);
     }
     /// `jmp target`

@@ -231,7 +231,12 @@ pub struct EmitScratch {
 
 impl Default for EmitScratch {
     fn default() -> EmitScratch {
-        EmitScratch { encoder: Encoder::new(64), hot: Vec::new(), cold: Vec::new(), links: Vec::new() }
+        EmitScratch {
+            encoder: Encoder::new(64),
+            hot: Vec::new(),
+            cold: Vec::new(),
+            links: Vec::new(),
+        }
     }
 }
 
@@ -273,8 +278,14 @@ pub fn emit_with(scratch: &mut EmitScratch, block: &Block, code: &[u8], place: P
         block,
         code,
         place,
-        hot: Code { base: place.hot, bytes: reuse(&mut scratch.hot) },
-        cold: Code { base: place.cold, bytes: reuse(&mut scratch.cold) },
+        hot: Code {
+            base: place.hot,
+            bytes: reuse(&mut scratch.hot),
+        },
+        cold: Code {
+            base: place.cold,
+            bytes: reuse(&mut scratch.cold),
+        },
         links,
         sites: Vec::new(),
         now,
@@ -291,7 +302,13 @@ pub fn emit_with(scratch: &mut EmitScratch, block: &Block, code: &[u8], place: P
     let head = e.hot.offset();
     e.mark();
     e.body();
-    Emitted { hot: e.hot.bytes, cold: e.cold.bytes, head, links: e.links, sites: e.sites }
+    Emitted {
+        hot: e.hot.bytes,
+        cold: e.cold.bytes,
+        head,
+        links: e.links,
+        sites: e.sites,
+    }
 }
 
 /// A separate entry for a block that was first met otherwise; jumps on to `head`.
@@ -300,7 +317,13 @@ pub fn emit_entry(entry: Entry, tag: u64, hot: u64, cold: u64, head: u64) -> Emi
     let mut sites = Vec::new();
     entry_check(&mut h, &mut c, entry, tag, &mut |at, site| sites.push((at, site)));
     h.jump(head);
-    Emitted { hot: h.bytes, cold: c.bytes, head: 0, links: Vec::new(), sites }
+    Emitted {
+        hot: h.bytes,
+        cold: c.bytes,
+        head: 0,
+        links: Vec::new(),
+        sites,
+    }
 }
 
 /// The check of the target address in front of a head.
@@ -400,13 +423,23 @@ fn stand_in(block: &Block) -> Option<u8> {
     if block.used & (1 << R15) == 0 {
         return None;
     }
-    let captured = block.captures.iter().any(|c| matches!(c.atom, Atom::Gpr { reg, .. } if reg as usize == R15));
-    if !captured && block.insns.iter().all(|i| !mentions(i, R15) || works_in_memory(i).is_some()) {
+    let captured = block
+        .captures
+        .iter()
+        .any(|c| matches!(c.atom, Atom::Gpr { reg, .. } if reg as usize == R15));
+    if !captured
+        && block
+            .insns
+            .iter()
+            .all(|i| !mentions(i, R15) || works_in_memory(i).is_some())
+    {
         return None;
     }
     let free = crate::STAND_INS & !block.used;
     // Prefer registers without REX-dependent byte names and away from the ABI's argument registers.
-    [3u8, 14, 13, 12, 11, 10, 9, 8, 5, 7, 6, 0].into_iter().find(|r| free & (1 << r) != 0)
+    [3u8, 14, 13, 12, 11, 10, 9, 8, 5, 7, 6, 0]
+        .into_iter()
+        .find(|r| free & (1 << r) != 0)
 }
 
 fn mentions(insn: &Instruction, reg: usize) -> bool {
@@ -428,7 +461,9 @@ fn works_in_memory(insn: &Instruction) -> Option<InMemory> {
     match insn.code() {
         Op::Push_r64 => Some(InMemory::Push),
         Op::Pop_r64 => Some(InMemory::Pop),
-        Op::Mov_r64_rm64 | Op::Mov_rm64_r64 if insn.op0_kind() == OpKind::Register && insn.op1_kind() == OpKind::Register => {
+        Op::Mov_r64_rm64 | Op::Mov_rm64_r64
+            if insn.op0_kind() == OpKind::Register && insn.op1_kind() == OpKind::Register =>
+        {
             let (d, s) = (gpr(insn.op0_register())?, gpr(insn.op1_register())?);
             match (d == R15, s == R15) {
                 (true, false) => Some(InMemory::From(s as u8)),
@@ -491,7 +526,10 @@ impl<'a> Emitter<'a> {
             Some(free) => {
                 for c in &block.captures {
                     if let Some(k) = free.iter().position(|s| *s == c.slot) {
-                        steady.push(Capture { slot: FIRST + k as u16, ..*c });
+                        steady.push(Capture {
+                            slot: FIRST + k as u16,
+                            ..*c
+                        });
                     }
                 }
                 &steady
@@ -521,7 +559,9 @@ impl<'a> Emitter<'a> {
     /// If instruction `i` is a side exit, emit it: the branch in place, the rest out of the way.
     fn side(&mut self, i: usize, words: u32) -> bool {
         let block = self.block;
-        let Some(n) = block.plan.sides.iter().position(|s| s.insn as usize == i) else { return false };
+        let Some(n) = block.plan.sides.iter().position(|s| s.insn as usize == i) else {
+            return false;
+        };
         let insn = block.insns[i];
         let target = block.side_targets[n];
         self.now.done = i as u16;
@@ -701,7 +741,11 @@ impl<'a> Emitter<'a> {
     fn put_jcc(&mut self, insn: &Instruction) {
         let bytes = self.bytes_of(insn);
         // The condition is in the low half of the opcode byte of both encodings.
-        let opcode = if insn.is_jcc_short() { bytes[bytes.len() - 2] } else { bytes[bytes.len() - 5] };
+        let opcode = if insn.is_jcc_short() {
+            bytes[bytes.len() - 2]
+        } else {
+            bytes[bytes.len() - 5]
+        };
         self.hot.put(&[0x0f, 0x80 | (opcode & 15)]);
     }
 
@@ -743,7 +787,11 @@ impl<'a> Emitter<'a> {
         let disp = (c.slot - FIRST + 1) as u32 * 8;
         match c.atom {
             Atom::Gpr { reg, .. } => {
-                let reg = if reg as usize == R15 { self.stand_in.unwrap_or(reg) } else { reg };
+                let reg = if reg as usize == R15 {
+                    self.stand_in.unwrap_or(reg)
+                } else {
+                    reg
+                };
                 self.hot.capture(disp, reg);
             }
             Atom::Vector { reg, words, .. } => {
@@ -1077,7 +1125,11 @@ impl<'a> Emitter<'a> {
         self.hot.store_gs(at::SAVED_RCX, RCX);
         self.mark();
         self.now.rcx_saved = true;
-        let pop = if insn.op_count() == 1 { insn.immediate16() as u32 } else { 0 };
+        let pop = if insn.op_count() == 1 {
+            insn.immediate16() as u32
+        } else {
+            0
+        };
         if pop == 0 {
             self.hot.put(&[0x0f, 0xb7, 0x0c, 0x24]); // movzx ecx, word [rsp]
             self.mark();

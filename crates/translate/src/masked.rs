@@ -45,6 +45,10 @@ pub fn element(insn: &Instruction) -> usize {
 pub fn broadcast_lanes(insn: &Instruction) -> u8 {
     // The decoder names the width the element is spread over only in the variant's name: Broadcast512_Float32.
     let name = format!("{:?}", insn.memory_size());
-    let bits = name.trim_start_matches("Broadcast").split('_').next().and_then(|n| n.parse::<usize>().ok());
+    let bits = name
+        .trim_start_matches("Broadcast")
+        .split('_')
+        .next()
+        .and_then(|n| n.parse::<usize>().ok());
     (bits.unwrap_or(512) / 8 / insn.memory_size().size().max(1)) as u8
 }

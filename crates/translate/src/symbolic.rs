@@ -78,7 +78,11 @@ pub struct Machine {
 
 impl Machine {
     pub fn new() -> Machine {
-        let mut m = Machine { regs: [Lin::default(); 16], atoms: Vec::with_capacity(64), derived: Vec::with_capacity(16) };
+        let mut m = Machine {
+            regs: [Lin::default(); 16],
+            atoms: Vec::with_capacity(64),
+            derived: Vec::with_capacity(16),
+        };
         m.reset();
         m
     }
@@ -96,14 +100,20 @@ impl Machine {
     /// Forget everything: each register is its own atom at `pos` (the naive mode's rule at every access).
     pub fn forget(&mut self, pos: usize) {
         for r in 0..16 {
-            self.regs[r] = Lin::slot(self.atom(Atom::Gpr { pos: pos as u16, reg: r as u8 }));
+            self.regs[r] = Lin::slot(self.atom(Atom::Gpr {
+                pos: pos as u16,
+                reg: r as u8,
+            }));
         }
     }
 
     /// Register `r` holds an unknown value at `pos`. The atom is new by construction: no search.
     pub fn havoc(&mut self, r: usize, pos: usize) {
         self.regs[r] = Lin::slot(self.atoms.len() as Slot);
-        self.atoms.push(Atom::Gpr { pos: pos as u16, reg: r as u8 });
+        self.atoms.push(Atom::Gpr {
+            pos: pos as u16,
+            reg: r as u8,
+        });
     }
 
     /// The number of `atom`, shared if it is known already. Searched backwards: repeats are recent.
@@ -151,7 +161,9 @@ impl Machine {
         }
         match insn.mnemonic() {
             Mnemonic::Xchg if insn.op0_register().is_gpr64() && insn.op1_register().is_gpr64() => {
-                let (Some(a), Some(b)) = (gpr(insn.op0_register()), gpr(insn.op1_register())) else { return };
+                let (Some(a), Some(b)) = (gpr(insn.op0_register()), gpr(insn.op1_register())) else {
+                    return;
+                };
                 self.regs.swap(a, b);
                 return;
             }
@@ -165,7 +177,9 @@ impl Machine {
                 let frame = self.regs[RSP_REG].offset(8u64.wrapping_neg());
                 let levels = insn.immediate8_2nd() as u64 % 32;
                 self.regs[RBP] = frame;
-                self.regs[RSP_REG] = frame.offset((8 * levels).wrapping_neg()).offset((insn.immediate16() as u64).wrapping_neg());
+                self.regs[RSP_REG] = frame
+                    .offset((8 * levels).wrapping_neg())
+                    .offset((insn.immediate16() as u64).wrapping_neg());
                 return;
             }
             _ => {}
