@@ -61,7 +61,8 @@ fn report(
             }
         }
         active += usize::from(!a_sum.is_zero() || !b_sum.is_zero());
-        if a_sum == b_sum {
+        // Stricter than the sums: two errors in one function must not cancel out.
+        if differing.is_empty() {
             continue;
         }
         wrong += 1;
@@ -76,5 +77,54 @@ fn report(
         (_, 0) => Err("nothing to compare: no function has an access".into()),
         (0, _) => Ok(active),
         _ => Err(format!("{wrong} of {active} functions differ:\n{message}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Direction;
+
+    fn functions() -> Vec<Function> {
+        let one = |name: &str, start| Function {
+            name: name.into(),
+            start,
+            end: start + 0x10,
+        };
+        vec![one("f", 0x10), one("g", 0x20)]
+    }
+
+    fn verdict(a: &[(u64, u32)], b: &[(u64, u32)]) -> Result<usize> {
+        let profile = |list: &[(u64, u32)]| {
+            let mut profile = Profile::default();
+            list.iter()
+                .for_each(|(pc, size)| profile.add(*pc, Direction::Read, *size, 1));
+            profile
+        };
+        let listing = Listing::parse("  2f:\txsave (%rax)\n");
+        equal(&functions(), &listing, ("a", &profile(a)), ("b", &profile(b)))
+    }
+
+    #[test]
+    fn equal_views_agree_and_others_do_not() {
+        assert_eq!(verdict(&[(0x10, 8), (0x20, 4)], &[(0x10, 8), (0x20, 4)]), Ok(2));
+        let why = verdict(&[(0x10, 8), (0x20, 4)], &[(0x10, 8), (0x20, 8)]).expect_err("sizes differ");
+        assert!(why.starts_with("1 of 2 functions differ:\ng: a"), "{why}");
+        assert!(verdict(&[(0x10, 8)], &[]).is_err());
+    }
+
+    #[test]
+    fn errors_within_a_function_do_not_cancel_out() {
+        assert!(verdict(&[(0x10, 8)], &[(0x18, 8)]).is_err());
+    }
+
+    #[test]
+    fn what_is_left_out_is_left_out_on_both_sides() {
+        assert_eq!(verdict(&[(0x10, 8), (0x2f, 64)], &[(0x10, 8), (0x2f, 8)]), Ok(1));
+    }
+
+    #[test]
+    fn comparing_nothing_is_no_agreement() {
+        assert!(verdict(&[], &[]).is_err());
     }
 }

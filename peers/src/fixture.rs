@@ -50,7 +50,7 @@ impl Fixture {
         let lackey = rules::architectural(&lackey::profile(&self.program)?, &self.listing);
         let qemu = qemu::profile(&self.program, &self.scratch)?;
         let mut compared = 0;
-        for probes in ["naive", "block", "loop"] {
+        for probes in memtrail::STAGES {
             let ours = memtrail::profile(&self.program, &self.scratch, probes)?;
             let pieces = rules::pieces(&ours);
             let complain = |why| format!("--probes {probes}: {why}");

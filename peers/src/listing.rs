@@ -33,7 +33,7 @@ impl Listing {
         Ok(Listing::parse(&String::from_utf8_lossy(&output.stdout)))
     }
 
-    fn parse(text: &str) -> Listing {
+    pub(crate) fn parse(text: &str) -> Listing {
         let mut special = HashMap::new();
         for line in text.lines() {
             let Some((address, instruction)) = line.split_once(":\t") else {

@@ -9,6 +9,9 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+/// The stages of probes that record; all must give the same.
+pub const STAGES: [&str; 3] = ["naive", "block", "loop"];
+
 pub fn binary() -> Result<PathBuf> {
     let path = match std::env::var_os("MEMTRAIL_BIN") {
         Some(path) => PathBuf::from(path),
@@ -36,16 +39,14 @@ pub fn profile(program: &Program, scratch: &Scratch, probes: &str) -> Result<Pro
     let memtrail = binary()?;
     let file = scratch.path(&format!("{probes}.mtr"));
     let base = unrandomised_load_address(program)?;
+    let mut record = Command::new(&memtrail);
+    record.args(["record", "-f", "--probes", probes]);
     // Randomisation matters to position-independent programs alone; some containers forbid switching it off.
-    let mut record = if base == 0 {
-        Command::new(&memtrail)
-    } else {
-        let mut setarch = Command::new("setarch");
-        setarch.arg("-R").arg(&memtrail);
-        setarch
-    };
-    record.args(["record", "-f", "--probes", probes, "-o"]);
-    record.arg(&file).arg("--").arg(&program.path).args(&program.args);
+    if base != 0 {
+        record.arg("--no-aslr");
+    }
+    record.arg("-o").arg(&file);
+    record.arg("--").arg(&program.path).args(&program.args);
     program.surround(&mut record)?;
     let status = record.status().map_err(|e| format!("memtrail record: {e}"))?;
     program.accept(status, "memtrail record")?;

@@ -32,9 +32,12 @@ fn agree(name: &str, args: &[&str], lines: u32, least: usize, with_memtrail: boo
         return Err(format!("only {compared} functions had accesses; expected {least}"));
     }
     if with_memtrail {
-        let ours = memtrail::profile(&program, &scratch, "loop")?;
-        equal(&functions, &listing, ("memtrail", &ours), ("lackey", &lackey))?;
-        equal_pieces(&functions, &listing, ("memtrail", &rules::pieces(&ours)), &qemu)?;
+        for probes in memtrail::STAGES {
+            let ours = memtrail::profile(&program, &scratch, probes)?;
+            let complain = |why| format!("--probes {probes}: {why}");
+            equal(&functions, &listing, ("memtrail", &ours), ("lackey", &lackey)).map_err(complain)?;
+            equal_pieces(&functions, &listing, ("memtrail", &rules::pieces(&ours)), &qemu).map_err(complain)?;
+        }
     }
     Ok(())
 }

@@ -155,14 +155,15 @@ fn names_private_path(line: &str, private: &str) -> bool {
 
 fn check_document(file: &Path, text: &str, found: &mut Findings) {
     let shown = file.display();
+    let dir = file.parent().unwrap_or(Path::new(""));
     for (line, span) in code_spans(text) {
         for path in paths_in(&span) {
-            if !root().join(path).exists() {
+            // The README of a crate may speak of its own `tests/`.
+            if !root().join(path).exists() && !root().join(dir).join(path).exists() {
                 found.errors.push(format!("{shown}:{line}: no such path: {path}"));
             }
         }
     }
-    let dir = file.parent().unwrap_or(Path::new(""));
     for (line, target) in links(text) {
         if !root().join(dir).join(&target).exists() {
             found.errors.push(format!("{shown}:{line}: broken link: {target}"));

@@ -346,7 +346,7 @@ fn settle(t: &mut Thread, block: &Block, site: &Site, fpstate: u64) {
         }
         t.cursor += 8 * words as u64;
     }
-    if !whole && !(site.in_loop && site.done == 0) {
+    if !(whole || site.in_loop && site.done == 0) {
         let lanes = block
             .insns
             .get(site.done as usize)
