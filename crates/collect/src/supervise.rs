@@ -95,6 +95,10 @@ pub fn record<S: Sink>(
     let payload = Payload::new(session.file())?;
     let child = target.tid();
     let events = Events::new()?;
+    let _hold = session.hold().map_err(|source| memtrail_tracee::Error::System {
+        call: "set_robust_list",
+        source,
+    })?;
     let (notes_in, notes) = channel();
     let (orders, orders_out) = channel();
     let serials = Serials { thread: 0, process: 0 };
