@@ -394,7 +394,7 @@ impl Supervisor<'_> {
         let _ = answered.recv_timeout(RETIRE);
         let why = match (exec, program_is_wrong(pid)) {
             (None, _) => Err((stopped, "its exec was not announced".to_string())),
-            (_, Some(what)) => Err((stopped, what)),
+            (_, Some(unfit)) => Err((stopped, unfit.to_string())),
             (Some(exec), None) => {
                 let serials = Serials {
                     thread: exec.owner.thread,
