@@ -66,7 +66,6 @@ impl Process {
         self.produced += 1;
         c.produced.store(self.produced, Release);
         buffer::ring_doorbell();
-        let mut rounds = 0;
         while self.produced - c.consumed.load(Acquire) >= ring::BUFFERS as u64 {
             let seen = c.space.load(Acquire);
             c.waiting.store(1, SeqCst);
@@ -75,8 +74,7 @@ impl Process {
             }
             buffer::ring_doorbell();
             sys::futex_wait(&c.space, seen, 200);
-            rounds += 1;
-            if rounds % 5 == 0 && !buffer::collector_alive() {
+            if !buffer::collector_alive() {
                 self.quiet = true;
                 return false;
             }
@@ -104,10 +102,14 @@ pub fn begin(serial: u32, parent: u32, how: u32) {
     p.modules.clear();
     p.produced = 0;
     p.used = 0;
+    p.quiet = true;
+    if !buffer::collector_alive() {
+        return;
+    }
     match buffer::claim(slot_kind::DEFINITIONS, serial, 0) {
         Some(i) => {
             p.slot = i;
-            p.quiet = session().discard.load(Relaxed) != 0 || !buffer::collector_alive();
+            p.quiet = session().discard.load(Relaxed) != 0;
         }
         None => sys::die(&[b"too many processes at once: no ring slot is left"]),
     }

@@ -15,7 +15,6 @@ pub const FORK: usize = 57;
 pub const VFORK: usize = 58;
 pub const EXECVE: usize = 59;
 pub const EXIT: usize = 60;
-pub const KILL: usize = 62;
 pub const GETTIMEOFDAY: usize = 96;
 pub const SIGALTSTACK: usize = 131;
 pub const PRCTL: usize = 157;
@@ -33,7 +32,6 @@ pub const RSEQ: usize = 334;
 pub const CLONE3: usize = 435;
 
 pub const EPERM: isize = -1;
-pub const ESRCH: isize = -3;
 pub const ENOMEM: isize = -12;
 pub const EFAULT: isize = -14;
 pub const EINVAL: isize = -22;

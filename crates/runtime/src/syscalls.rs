@@ -49,6 +49,8 @@ pub fn run(t: &mut Thread) {
         sys::EXIT_GROUP => {
             process::announce_exit(a[0] as u32);
             buffer::close(t);
+            // If the collector died and nobody has noticed, this is the last chance to say so.
+            buffer::collector_alive();
             sys::exit_group(a[0] as i32)
         }
         sys::ARCH_PRCTL => arch_prctl(t, a[0], a[1]),
@@ -263,13 +265,13 @@ fn exit_thread(t: &mut Thread, status: u64) {
 
 /// execve and execveat: the collector must be watching to go on in the new image.
 fn exec(t: &mut Thread, n: usize, a: &[u64; 6]) -> isize {
-    let slot = if session().follow.load(Relaxed) != 0 {
-        PROCESS.lock().request_slot()
-    } else {
-        None
+    let followed = session().follow.load(Relaxed) != 0 && buffer::collector_alive();
+    let discard = session().discard.load(Relaxed) != 0;
+    let slot = match followed {
+        true if discard => Some(PROCESS.lock().any_slot()),
+        true => PROCESS.lock().request_slot(),
+        false => None,
     };
-    let asked = session().discard.load(Relaxed) != 0 && session().follow.load(Relaxed) != 0;
-    let slot = if asked { Some(PROCESS.lock().any_slot()) } else { slot };
     if let Some(slot) = slot {
         // SAFETY: PR_SET_PTRACER for our own process; refused where not known.
         unsafe {
@@ -281,11 +283,9 @@ fn exec(t: &mut Thread, n: usize, a: &[u64; 6]) -> isize {
         slot.request_tid.store(sys::gettid(), Relaxed);
         slot.request.store(request::SEIZE, Release);
         buffer::ring_doorbell();
-        let mut rounds = 0;
         while slot.request.load(Acquire) == request::SEIZE {
             sys::futex_wait(&slot.request, request::SEIZE, 200);
-            rounds += 1;
-            if rounds % 5 == 0 && !buffer::collector_alive() {
+            if !buffer::collector_alive() {
                 break;
             }
         }
