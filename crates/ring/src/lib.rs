@@ -161,6 +161,8 @@ pub mod request {
     pub const READY: u32 = 2;
     pub const REFUSED: u32 = 3;
     pub const FAILED: u32 = 4;
+    /// A thread is about to ask: the slot has one request at a time.
+    pub const TAKEN: u32 = 5;
 }
 
 /// One buffer's header, in the control page.
@@ -219,6 +221,6 @@ pub struct Boot {
 
 /// Order of [`Boot::registers`]: hardware numbers 0–15, then the instruction pointer and the flags.
 pub const BOOT_REGISTERS: [&str; 18] = [
-    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",
-    "r14", "r15", "rip", "rflags",
+    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+    "rip", "rflags",
 ];

@@ -12,7 +12,7 @@ use crate::maps;
 use crate::process;
 use crate::sys;
 use crate::thread::{set_table, unset_table};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use memtrail_ring::Probes;
@@ -81,7 +81,7 @@ pub struct Cache {
     /// Executable ranges known from the last look at the maps.
     pub exec: Vec<maps::Range>,
     /// Pages we made read-only because code was translated from them while they were writable.
-    pub guarded: Vec<u64>,
+    pub guarded: BTreeSet<u64>,
     pub options: Options,
     scratch: Option<(Scratch, EmitScratch)>,
     /// Where copies of the blocks' code go.
@@ -98,7 +98,7 @@ pub static CACHE: Lock<Cache> = Lock::new(Cache {
     heads: Heads { at: 0, mask: 0, filled: 0 },
     by_page: BTreeMap::new(),
     exec: Vec::new(),
-    guarded: Vec::new(),
+    guarded: BTreeSet::new(),
     options: Options { probes: Probes::Loop, max_block: 64 },
     scratch: None,
     code_at: 0,
@@ -255,9 +255,11 @@ impl Cache {
             return Ok(self.exec[i / 2]);
         }
         let mut found = Err(NoCode::Unmapped);
-        let exec = &mut self.exec;
+        let (exec, guarded) = (&mut self.exec, &self.guarded);
         exec.clear();
-        maps::each(&mut |r, path| {
+        maps::each(&mut |mut r, path| {
+            // What we made read-only counts as writable still: it will be again.
+            r.write |= guarded.range(r.start..r.end).next().is_some();
             if r.exec {
                 exec.push(r);
                 process::note_module(&r, path);
@@ -337,11 +339,12 @@ impl Cache {
     fn guard(&mut self, pc: u64, bytes: &mut [u8]) {
         let mut page = pc & !4095;
         while page < pc + bytes.len() as u64 {
-            if !self.guarded.contains(&page) && self.exec.iter().any(|r| r.write && (r.start..r.end).contains(&page)) {
+            if !self.guarded.contains(&page)
+                && self.exec.iter().any(|r| r.write && (r.start..r.end).contains(&page)) {
                 if !sys::protect(page, 4096, sys::PROT_READ | sys::PROT_EXEC) {
                     break;
                 }
-                self.guarded.push(page);
+                self.guarded.insert(page);
             }
             page += 4096;
         }
@@ -597,8 +600,9 @@ impl Cache {
     /// A page we guard was written to: its blocks die and it becomes writable. False if the page is not ours.
     pub fn unguard(&mut self, addr: u64) -> bool {
         let page = addr & !4095;
-        let Some(i) = self.guarded.iter().position(|&p| p == page) else { return false };
-        self.guarded.swap_remove(i);
+        if !self.guarded.remove(&page) {
+            return false;
+        }
         self.kill(page, page + 4096);
         sys::protect(page, 4096, sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC);
         true

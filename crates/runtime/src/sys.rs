@@ -20,6 +20,7 @@ pub const SIGALTSTACK: usize = 131;
 pub const PRCTL: usize = 157;
 pub const ARCH_PRCTL: usize = 158;
 pub const GETTID: usize = 186;
+pub const TKILL: usize = 200;
 pub const TIME: usize = 201;
 pub const FUTEX: usize = 202;
 pub const EXIT_GROUP: usize = 231;
