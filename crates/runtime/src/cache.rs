@@ -14,7 +14,7 @@ use crate::sys;
 use crate::thread::{set_table, unset_table};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use memtrail_ring::Probes;
 use memtrail_translate::{
     analyze, emit, emit_entry, emit_with, Block, EmitScratch, Emitted, Entry, Error, LinkKind, Options, Place, Scratch,
@@ -82,6 +82,8 @@ pub struct Cache {
     pub exec: Vec<maps::Range>,
     /// Pages we made read-only because code was translated from them while they were writable.
     pub guarded: BTreeSet<u64>,
+    /// Blocks that run a single instruction once, to be used again while its code is the same.
+    shots: BTreeMap<u64, u32>,
     pub options: Options,
     scratch: Option<(Scratch, EmitScratch)>,
     /// Where copies of the blocks' code go.
@@ -99,11 +101,15 @@ pub static CACHE: Lock<Cache> = Lock::new(Cache {
     by_page: BTreeMap::new(),
     exec: Vec::new(),
     guarded: BTreeSet::new(),
+    shots: BTreeMap::new(),
     options: Options { probes: Probes::Loop, max_block: 64 },
     scratch: None,
     code_at: 0,
     code_end: 0,
 });
+
+/// Whether a page was ever guarded.
+pub static ANY_GUARDED: AtomicBool = AtomicBool::new(false);
 
 /// Why no block could be had: what the target would have met natively.
 #[derive(Clone, Copy, Debug)]
@@ -289,6 +295,9 @@ impl Cache {
             let mut options = self.options;
             if one_shot {
                 options.max_block = 1;
+                if let Some(b) = self.shots.get(&pc).copied().filter(|&b| bytes.starts_with(self.code_of(b))) {
+                    return Ok(b);
+                }
             } else if range.write {
                 self.guard(pc, &mut bytes[..have]);
             }
@@ -345,6 +354,7 @@ impl Cache {
                     break;
                 }
                 self.guarded.insert(page);
+                ANY_GUARDED.store(true, Relaxed);
             }
             page += 4096;
         }
@@ -409,7 +419,9 @@ impl Cache {
             one_shot,
         });
         scratch.recycle(out);
-        if !one_shot {
+        if one_shot {
+            self.shots.insert(block.pc, number);
+        } else {
             self.insert(block.pc, number);
             let info = &self.blocks[number as usize];
             self.heads.set(block.pc, [head, info.indirect, info.ret]);
@@ -520,11 +532,17 @@ impl Cache {
         self.arenas.iter().any(|a| (a.start..a.end).contains(&pc))
     }
 
+    /// The code block `b` was made from.
+    fn code_of(&self, b: u32) -> &'static [u8] {
+        let info = &self.blocks[b as usize];
+        // SAFETY: the copy of the code was leaked at installation and never changes.
+        unsafe { core::slice::from_raw_parts(info.code as *const u8, info.code_len as usize) }
+    }
+
     /// Analyse and emit block `b` again, with the map of sites.
     pub fn again(&self, b: u32) -> Option<(Block, Emitted)> {
         let info = &self.blocks[b as usize];
-        // SAFETY: the copy of the code was leaked at installation and never changes.
-        let code = unsafe { core::slice::from_raw_parts(info.code as *const u8, info.code_len as usize) };
+        let code = self.code_of(b);
         let mut options = self.options;
         if info.one_shot {
             options.max_block = 1;
@@ -608,13 +626,13 @@ impl Cache {
         true
     }
 
-    pub fn unguard_all(&mut self) -> bool {
-        let pages = core::mem::take(&mut self.guarded);
-        for &page in &pages {
-            self.kill(page, page + 4096);
-            sys::protect(page, 4096, sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC);
+    /// As [`Cache::unguard`] for every page that has a byte in `start..end`. False if there is none.
+    pub fn unguard_range(&mut self, start: u64, end: u64) -> bool {
+        let mut any = false;
+        while let Some(&page) = self.guarded.range(start & !4095..end.max(start)).next() {
+            any |= self.unguard(page);
         }
-        !pages.is_empty()
+        any
     }
 
     /// The target changed mappings in `start..end`.

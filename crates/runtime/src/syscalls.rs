@@ -1,6 +1,6 @@
 //! The target's system calls: most pass through, some must not.
 use crate::buffer::{self, session};
-use crate::cache::CACHE;
+use crate::cache::{ANY_GUARDED, CACHE};
 use crate::entry::{self, app_syscall, ABANDONED};
 use crate::heap;
 use crate::process::{self, PROCESS};
@@ -56,12 +56,42 @@ fn words(a: &[u64; 6]) -> [usize; 6] {
 
 /// An ordinary call.
 fn pass(n: usize, a: &[u64; 6]) -> isize {
+    if ANY_GUARDED.load(Relaxed) {
+        make_writable(n, a);
+    }
     let r = app_syscall(n, &words(a));
     // The kernel could not write to a page we guard: give up all of them and try again.
-    if r == sys::EFAULT && CACHE.lock().unguard_all() {
+    if r == sys::EFAULT && CACHE.lock().unguard_range(0, u64::MAX) {
         return app_syscall(n, &words(a));
     }
     r
+}
+
+/// Calls that can stop half-way in front of a page we guard, and be content: they get it writable.
+fn make_writable(n: usize, a: &[u64; 6]) {
+    let give_up = |start: u64, bytes: u64| CACHE.lock().unguard_range(start, start.saturating_add(bytes));
+    let vector = |at: u64, count: u64| {
+        for i in 0..count.min(1024) {
+            let Some([start, bytes]) = heap::read_target::<[u64; 2]>(at + 16 * i) else { return };
+            give_up(start, bytes);
+        }
+    };
+    match n {
+        sys::READ | sys::PREAD | sys::RECVFROM => {
+            give_up(a[1], a[2]);
+        }
+        sys::GETRANDOM => {
+            give_up(a[0], a[1]);
+        }
+        sys::READV | sys::PREADV | sys::PREADV2 => vector(a[1], a[2]),
+        sys::RECVMSG => {
+            // struct msghdr: name and its length, then the vector.
+            if let Some([_, _, at, count]) = heap::read_target::<[u64; 4]>(a[1]) {
+                vector(at, count);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The registers after a completed call.
