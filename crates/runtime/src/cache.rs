@@ -82,6 +82,8 @@ pub struct Cache {
     pub exec: Vec<maps::Range>,
     /// Pages we made read-only because code was translated from them while they were writable.
     pub guarded: BTreeSet<u64>,
+    /// Pages that were guarded and are no more.
+    given_up: BTreeSet<u64>,
     /// Blocks that run a single instruction once, to be used again while its code is the same.
     shots: BTreeMap<u64, u32>,
     pub options: Options,
@@ -101,6 +103,7 @@ pub static CACHE: Lock<Cache> = Lock::new(Cache {
     by_page: BTreeMap::new(),
     exec: Vec::new(),
     guarded: BTreeSet::new(),
+    given_up: BTreeSet::new(),
     shots: BTreeMap::new(),
     options: Options { probes: Probes::Loop, max_block: 64 },
     scratch: None,
@@ -110,6 +113,9 @@ pub static CACHE: Lock<Cache> = Lock::new(Cache {
 
 /// Whether a page was ever guarded.
 pub static ANY_GUARDED: AtomicBool = AtomicBool::new(false);
+
+/// Counts pages that were guarded and are no more.
+pub static GIVEN_UP: AtomicU64 = AtomicU64::new(0);
 
 /// Why no block could be had: what the target would have met natively.
 #[derive(Clone, Copy, Debug)]
@@ -354,6 +360,7 @@ impl Cache {
                     break;
                 }
                 self.guarded.insert(page);
+                self.given_up.remove(&page);
                 ANY_GUARDED.store(true, Relaxed);
             }
             page += 4096;
@@ -621,9 +628,22 @@ impl Cache {
         if !self.guarded.remove(&page) {
             return false;
         }
+        self.given_up.insert(page);
         self.kill(page, page + 4096);
         sys::protect(page, 4096, sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC);
+        GIVEN_UP.fetch_add(1, Release);
         true
+    }
+
+    /// A write to `addr` faulted, though we guard nothing there: did another thread's write to the same page come first, so that
+    /// this one need only be done again?
+    pub fn writable_by_now(&self, addr: u64) -> bool {
+        if !self.given_up.contains(&(addr & !4095)) {
+            return false;
+        }
+        let mut writable = false;
+        maps::each(&mut |r, _| writable |= r.write && (r.start..r.end).contains(&addr));
+        writable
     }
 
     /// As [`Cache::unguard`] for every page that has a byte in `start..end`. False if there is none.
@@ -638,7 +658,11 @@ impl Cache {
     /// The target changed mappings in `start..end`.
     pub fn invalidate(&mut self, start: u64, end: u64) {
         self.exec.retain(|r| r.end <= start || r.start >= end);
-        self.guarded.retain(|&p| p + 4096 <= start || p >= end);
+        for pages in [&mut self.guarded, &mut self.given_up] {
+            while let Some(&page) = pages.range(start & !4095..end.max(start)).next() {
+                pages.remove(&page);
+            }
+        }
         self.kill(start, end);
     }
 }

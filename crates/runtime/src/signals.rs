@@ -195,7 +195,11 @@ fn fault(t: &mut Thread, n: u32, info: &mut [u64; 16], uc: &mut Ucontext) {
     if in_runtime(uc.rip) {
         if let (true, Some(landing)) = (memory, heap::fault_landing(uc.rip)) {
             // Writing a frame onto a page we guard: the page is given up and the write goes on.
-            if !(write && CACHE.lock().unguard(addr)) {
+            let again = write && {
+                let mut cache = CACHE.lock();
+                cache.unguard(addr) || cache.writable_by_now(addr)
+            };
+            if !again {
                 uc.rip = landing;
             }
             return;
@@ -205,6 +209,9 @@ fn fault(t: &mut Thread, n: u32, info: &mut [u64; 16], uc: &mut Ucontext) {
     let mut cache = CACHE.lock();
     if !cache.contains(uc.rip) {
         sys::die(&[b"internal error: fault outside translated code at ", &sys::hex(uc.rip)]);
+    }
+    if write && cache.writable_by_now(addr) {
+        return;
     }
     interrupt(t, &cache, uc);
     if write && cache.unguard(addr) {

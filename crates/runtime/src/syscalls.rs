@@ -1,6 +1,6 @@
 //! The target's system calls: most pass through, some must not.
 use crate::buffer::{self, session};
-use crate::cache::{ANY_GUARDED, CACHE};
+use crate::cache::{ANY_GUARDED, CACHE, GIVEN_UP};
 use crate::entry::{self, app_syscall, ABANDONED};
 use crate::heap;
 use crate::process::{self, PROCESS};
@@ -59,12 +59,15 @@ fn pass(n: usize, a: &[u64; 6]) -> isize {
     if ANY_GUARDED.load(Relaxed) {
         make_writable(n, a);
     }
-    let r = app_syscall(n, &words(a));
-    // The kernel could not write to a page we guard: give up all of them and try again.
-    if r == sys::EFAULT && CACHE.lock().unguard_range(0, u64::MAX) {
-        return app_syscall(n, &words(a));
+    loop {
+        let before = GIVEN_UP.load(Acquire);
+        let r = app_syscall(n, &words(a));
+        // Perhaps the kernel could not write to a page we guard: give up all of them, or see that another thread did, and try again.
+        let ours = r == sys::EFAULT && (CACHE.lock().unguard_range(0, u64::MAX) || GIVEN_UP.load(Acquire) != before);
+        if !ours {
+            return r;
+        }
     }
-    r
 }
 
 /// Calls that can stop half-way in front of a page we guard, and be content: they get it writable.
