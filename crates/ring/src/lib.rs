@@ -166,6 +166,8 @@ pub mod request {
     pub const READY: u32 = 2;
     pub const REFUSED: u32 = 3;
     pub const FAILED: u32 = 4;
+    /// A thread is about to ask: the slot has one request at a time.
+    pub const TAKEN: u32 = 5;
 }
 
 /// One buffer's header, in the control page.

@@ -46,8 +46,23 @@ pub fn ring_doorbell() {
     }
 }
 
-/// Claim a slot. `None` if all are taken.
+/// Claim a slot. `None` if all are taken, and stay so though the collector has time to free those that were closed.
 pub fn claim(kind: u32, process: u32, thread: u32) -> Option<usize> {
+    for _ in 0..PATIENCE {
+        if let Some(i) = claim_now(kind, process, thread) {
+            return Some(i);
+        }
+        ring_doorbell();
+        let never = core::sync::atomic::AtomicU32::new(0);
+        sys::futex_wait(&never, 0, 10);
+    }
+    None
+}
+
+/// Times of 10 ms.
+const PATIENCE: usize = 500;
+
+fn claim_now(kind: u32, process: u32, thread: u32) -> Option<usize> {
     let s = session();
     for i in 0..ring::SLOTS {
         let c = slot(i);
@@ -92,7 +107,8 @@ pub fn open(t: &mut Thread, process: u32) {
         Some(i) => {
             t.slot = i;
             t.produced = 0;
-            t.unrecorded = session().discard.load(Relaxed) != 0;
+            let followed = process == 0 || session().follow.load(Relaxed) != 0;
+            t.unrecorded = session().discard.load(Relaxed) != 0 || !followed;
             t.buffer = buffer_address(i, 0);
         }
         None => sys::die(&[b"too many threads at once: no ring slot is left"]),

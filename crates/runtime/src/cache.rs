@@ -12,9 +12,9 @@ use crate::maps;
 use crate::process;
 use crate::sys;
 use crate::thread::{set_table, unset_table};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use memtrail_ring::Probes;
 use memtrail_translate::{
     analyze, emit, emit_entry, emit_with, Block, EmitScratch, Emitted, Entry, Error, LinkKind, Options, Place, Scratch,
@@ -78,7 +78,11 @@ pub struct Cache {
     /// Executable ranges known from the last look at the maps.
     pub exec: Vec<maps::Range>,
     /// Pages we made read-only because code was translated from them while they were writable.
-    pub guarded: Vec<u64>,
+    pub guarded: BTreeSet<u64>,
+    /// Pages that were guarded and are no more.
+    given_up: BTreeSet<u64>,
+    /// Blocks that run a single instruction once, to be used again while its code is the same.
+    shots: BTreeMap<u64, u32>,
     pub options: Options,
     scratch: Option<(Scratch, EmitScratch)>,
     /// Code bytes being translated.
@@ -99,7 +103,9 @@ pub static CACHE: Lock<Cache> = Lock::new(Cache {
     },
     by_page: BTreeMap::new(),
     exec: Vec::new(),
-    guarded: Vec::new(),
+    guarded: BTreeSet::new(),
+    given_up: BTreeSet::new(),
+    shots: BTreeMap::new(),
     options: Options {
         probes: Probes::Loop,
         max_block: 64,
@@ -109,6 +115,12 @@ pub static CACHE: Lock<Cache> = Lock::new(Cache {
     code_at: 0,
     code_end: 0,
 });
+
+/// Whether a page was ever guarded.
+pub static ANY_GUARDED: AtomicBool = AtomicBool::new(false);
+
+/// Counts pages that were guarded and are no more.
+pub static GIVEN_UP: AtomicU64 = AtomicU64::new(0);
 
 /// Why no block could be had: what the target would have met natively.
 #[derive(Clone, Copy, Debug)]
@@ -256,9 +268,11 @@ impl Cache {
             return Ok(self.exec[i / 2]);
         }
         let mut found = Err(NoCode::Unmapped);
-        let exec = &mut self.exec;
+        let (exec, guarded) = (&mut self.exec, &self.guarded);
         exec.clear();
-        maps::each(&mut |r, path| {
+        maps::each(&mut |mut r, path| {
+            // What we made read-only counts as writable still: it will be again.
+            r.write |= guarded.range(r.start..r.end).next().is_some();
             if r.exec {
                 exec.push(r);
                 process::note_module(&r, path);
@@ -293,6 +307,14 @@ impl Cache {
             let mut options = self.options;
             if one_shot {
                 options.max_block = 1;
+                if let Some(b) = self
+                    .shots
+                    .get(&pc)
+                    .copied()
+                    .filter(|&b| bytes.starts_with(self.code_of(b)))
+                {
+                    return Ok(b);
+                }
             } else if range.write {
                 self.guard(pc, &mut bytes[..have]);
             }
@@ -348,7 +370,9 @@ impl Cache {
                 if !sys::protect(page, 4096, sys::PROT_READ | sys::PROT_EXEC) {
                     break;
                 }
-                self.guarded.push(page);
+                self.guarded.insert(page);
+                self.given_up.remove(&page);
+                ANY_GUARDED.store(true, Relaxed);
             }
             page += 4096;
         }
@@ -428,7 +452,9 @@ impl Cache {
             one_shot,
         });
         scratch.recycle(out);
-        if !one_shot {
+        if one_shot {
+            self.shots.insert(block.pc, number);
+        } else {
             let row = self.blocks[number as usize].row(number);
             self.heads.set(block.pc, row);
             for page in block.pc >> 12..=(block.end() - 1) >> 12 {
@@ -560,11 +586,17 @@ impl Cache {
         self.arenas.iter().any(|a| (a.start..a.end).contains(&pc))
     }
 
+    /// The code block `b` was made from.
+    fn code_of(&self, b: u32) -> &'static [u8] {
+        let info = &self.blocks[b as usize];
+        // SAFETY: the copy of the code was leaked at installation and never changes.
+        unsafe { core::slice::from_raw_parts(info.code as *const u8, info.code_len as usize) }
+    }
+
     /// Analyse and emit block `b` again, with the map of sites.
     pub fn again(&self, b: u32) -> Option<(Block, Emitted)> {
         let info = &self.blocks[b as usize];
-        // SAFETY: the copy of the code was leaked at installation and never changes.
-        let code = unsafe { core::slice::from_raw_parts(info.code as *const u8, info.code_len as usize) };
+        let code = self.code_of(b);
         let mut options = self.options;
         if info.one_shot {
             options.max_block = 1;
@@ -641,28 +673,44 @@ impl Cache {
     /// A page we guard was written to: its blocks die and it becomes writable. False if the page is not ours.
     pub fn unguard(&mut self, addr: u64) -> bool {
         let page = addr & !4095;
-        let Some(i) = self.guarded.iter().position(|&p| p == page) else {
+        if !self.guarded.remove(&page) {
             return false;
-        };
-        self.guarded.swap_remove(i);
+        }
+        self.given_up.insert(page);
         self.kill(page, page + 4096);
         sys::protect(page, 4096, sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC);
+        GIVEN_UP.fetch_add(1, Release);
         true
     }
 
-    pub fn unguard_all(&mut self) -> bool {
-        let pages = core::mem::take(&mut self.guarded);
-        for &page in &pages {
-            self.kill(page, page + 4096);
-            sys::protect(page, 4096, sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC);
+    /// A write to `addr` faulted, though we guard nothing there: did another thread's write to the same page come first, so that
+    /// this one need only be done again?
+    pub fn writable_by_now(&self, addr: u64) -> bool {
+        if !self.given_up.contains(&(addr & !4095)) {
+            return false;
         }
-        !pages.is_empty()
+        let mut writable = false;
+        maps::each(&mut |r, _| writable |= r.write && (r.start..r.end).contains(&addr));
+        writable
+    }
+
+    /// As [`Cache::unguard`] for every page that has a byte in `start..end`. False if there is none.
+    pub fn unguard_range(&mut self, start: u64, end: u64) -> bool {
+        let mut any = false;
+        while let Some(&page) = self.guarded.range(start & !4095..end.max(start)).next() {
+            any |= self.unguard(page);
+        }
+        any
     }
 
     /// The target changed mappings in `start..end`.
     pub fn invalidate(&mut self, start: u64, end: u64) {
         self.exec.retain(|r| r.end <= start || r.start >= end);
-        self.guarded.retain(|&p| p + 4096 <= start || p >= end);
+        for pages in [&mut self.guarded, &mut self.given_up] {
+            while let Some(&page) = pages.range(start & !4095..end.max(start)).next() {
+                pages.remove(&page);
+            }
+        }
         self.kill(start, end);
     }
 }

@@ -3,6 +3,7 @@ use crate::buffer::{self, session, slot};
 use crate::lock::Lock;
 use crate::maps::Range;
 use crate::sys;
+use crate::thread::Thread;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use memtrail_ring::{self as ring, message, record, slot_kind};
@@ -137,7 +138,11 @@ pub fn announce_end(serial: u32, status: u32) {
     );
 }
 
-pub fn announce_exit(status: u32) {
+pub fn announce_exit(t: &Thread, status: u32) {
+    if t.shares_memory_with_parent {
+        // The process that ends is a guest in its parent's memory: the parent lives on.
+        return announce_end(t.serial, status);
+    }
     PROCESS.lock().send(message::EXIT, &[status as u64], &[]);
 }
 

@@ -1,15 +1,20 @@
 //! System calls, raw. The runtime must never call into the target's C library.
 use core::arch::asm;
 
+pub const READ: usize = 0;
 pub const MMAP: usize = 9;
 pub const MPROTECT: usize = 10;
 pub const MUNMAP: usize = 11;
 pub const RT_SIGACTION: usize = 13;
 pub const RT_SIGPROCMASK: usize = 14;
 pub const RT_SIGRETURN: usize = 15;
+pub const PREAD: usize = 17;
+pub const READV: usize = 19;
 pub const MREMAP: usize = 25;
 pub const MADVISE: usize = 28;
 pub const GETPID: usize = 39;
+pub const RECVFROM: usize = 45;
+pub const RECVMSG: usize = 47;
 pub const CLONE: usize = 56;
 pub const FORK: usize = 57;
 pub const VFORK: usize = 58;
@@ -20,19 +25,24 @@ pub const SIGALTSTACK: usize = 131;
 pub const PRCTL: usize = 157;
 pub const ARCH_PRCTL: usize = 158;
 pub const GETTID: usize = 186;
+pub const TKILL: usize = 200;
 pub const TIME: usize = 201;
 pub const FUTEX: usize = 202;
 pub const EXIT_GROUP: usize = 231;
 pub const TGKILL: usize = 234;
+pub const PREADV: usize = 295;
 pub const GETCPU: usize = 309;
+pub const GETRANDOM: usize = 318;
 pub const MEMFD_CREATE: usize = 319;
 pub const EXECVEAT: usize = 322;
+pub const PREADV2: usize = 327;
 pub const PKEY_MPROTECT: usize = 329;
 pub const RSEQ: usize = 334;
 pub const CLONE3: usize = 435;
 
 pub const EPERM: isize = -1;
 pub const ENOMEM: isize = -12;
+pub const ESRCH: isize = -3;
 pub const EFAULT: isize = -14;
 pub const EINVAL: isize = -22;
 pub const ENOSYS: isize = -38;
