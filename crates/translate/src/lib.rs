@@ -15,6 +15,7 @@ pub mod plan;
 
 mod accesses;
 mod analyze;
+mod loops;
 mod masked;
 mod symbolic;
 

@@ -59,6 +59,11 @@ impl Lin {
         }
         v
     }
+    /// Every slot the form refers to.
+    pub fn each_slot(&mut self, f: &mut dyn FnMut(&mut Slot)) {
+        let n = self.n as usize;
+        self.terms[..n].iter_mut().for_each(|t| f(&mut t.0));
+    }
     pub fn offset(mut self, d: u64) -> Lin {
         self.c = self.c.wrapping_add(d);
         self
@@ -222,6 +227,68 @@ pub enum Shape {
         high: Lin,
         layout: Layout,
     },
+}
+
+impl Mask {
+    fn each_slot(&mut self, f: &mut dyn FnMut(&mut Slot)) {
+        match self {
+            Mask::All => {}
+            Mask::Bits(s) | Mask::SignOf { first: s, .. } => f(s),
+        }
+    }
+}
+
+impl Shape {
+    /// Every slot the shape refers to, but for segment bases; vectors by their first.
+    pub fn each_slot(&mut self, f: &mut dyn FnMut(&mut Slot)) {
+        match self {
+            Shape::Plain { addr, .. } | Shape::Line { addr, .. } => addr.lin.each_slot(f),
+            Shape::Repeat {
+                source,
+                dest,
+                before,
+                after,
+                pointer,
+                moved,
+                ..
+            } => {
+                source.iter_mut().for_each(|a| a.lin.each_slot(f));
+                dest.iter_mut().for_each(|(a, _)| a.lin.each_slot(f));
+                before.each_slot(f);
+                pointer.each_slot(f);
+                f(after);
+                f(moved);
+            }
+            Shape::Lanes { addr, index, mask, .. } => {
+                addr.lin.each_slot(f);
+                f(index);
+                mask.each_slot(f);
+            }
+            Shape::Elements { addr, mask, .. }
+            | Shape::Broadcast { addr, mask, .. }
+            | Shape::Packed { addr, mask, .. } => {
+                addr.lin.each_slot(f);
+                mask.each_slot(f);
+            }
+            Shape::BitWord { addr, bit, .. } => {
+                addr.lin.each_slot(f);
+                bit.each_slot(f);
+            }
+            Shape::Xstate {
+                addr,
+                low,
+                high,
+                layout,
+            } => {
+                addr.lin.each_slot(f);
+                low.each_slot(f);
+                high.each_slot(f);
+                if let Layout::Image(s) = layout {
+                    f(s);
+                }
+            }
+        }
+    }
 }
 
 /// Layout of an xsave area.
