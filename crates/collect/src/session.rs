@@ -170,6 +170,55 @@ impl Session {
     }
 }
 
+/// While this lives, the end of the thread that made it is seen by all targets.
+///
+/// The kernel walks a thread's list of robust futexes when the thread ends, in whatever way, and marks those it owns.
+/// The list has one entry: head, offset from entry to futex, nothing pending; then the entry, which leads back to the head.
+#[derive(Debug)]
+pub struct Hold<'s> {
+    _list: Box<[usize; 4]>,
+    /// The C library's list, to be put back.
+    before: usize,
+    /// Belongs to the thread that made it.
+    _session: std::marker::PhantomData<(&'s Session, *const ())>,
+}
+
+const ROBUST_HEAD_BYTES: usize = 24;
+
+impl Session {
+    /// Lets targets see whether the calling thread, and so the collector, is alive.
+    pub fn hold(&self) -> io::Result<Hold<'_>> {
+        let word = &self.header().collector_life;
+        let mut list = Box::new([0; 4]);
+        let head = list.as_ptr() as usize;
+        let entry = head + ROBUST_HEAD_BYTES;
+        *list = [entry, (word.as_ptr() as usize).wrapping_sub(entry), 0, head];
+        let (mut before, mut length) = (0usize, 0usize);
+        // SAFETY: gettid takes nothing, get_robust_list fills its two results.
+        let tid = unsafe {
+            libc::syscall(libc::SYS_get_robust_list, 0, &raw mut before, &raw mut length);
+            libc::gettid()
+        };
+        word.store(tid as u32, Ordering::Release);
+        // SAFETY: the list is well-formed and stays where it is until `Hold` takes it away again.
+        if unsafe { libc::syscall(libc::SYS_set_robust_list, head, ROBUST_HEAD_BYTES) } == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Hold {
+            _list: list,
+            before,
+            _session: std::marker::PhantomData,
+        })
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        // SAFETY: this is the list that the C library had registered for this thread.
+        unsafe { libc::syscall(libc::SYS_set_robust_list, self.before, ROBUST_HEAD_BYTES) };
+    }
+}
+
 impl Drop for Session {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and all references into it have ended with `self`.
@@ -235,6 +284,30 @@ mod tests {
         assert_eq!(session.shared(), Some(true));
         drop(other);
         assert_eq!(session.shared(), Some(false));
+    }
+
+    #[test]
+    fn the_end_of_the_thread_that_holds_a_session_is_seen() {
+        let options = Options {
+            probes: Probes::Loop,
+            max_block: 64,
+            discard: false,
+            follow: true,
+        };
+        let session = Session::create(&options).unwrap();
+        let life = || session.header().collector_life.load(Ordering::Acquire);
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(session.hold().unwrap()));
+        });
+        assert_eq!(life() & collector::DIED, 0, "let go in time");
+        std::thread::scope(|scope| {
+            scope.spawn(|| std::mem::forget(session.hold().unwrap()));
+        });
+        // The scope ends a little before its threads do.
+        let begin = std::time::Instant::now();
+        while life() & collector::DIED == 0 {
+            assert!(begin.elapsed() < Duration::from_secs(10), "the end was not seen");
+        }
     }
 
     #[test]

@@ -95,6 +95,10 @@ pub fn record<S: Sink>(
     let payload = Payload::new(session.file())?;
     let child = target.tid();
     let events = Events::new()?;
+    let _hold = session.hold().map_err(|source| memtrail_tracee::Error::System {
+        call: "set_robust_list",
+        source,
+    })?;
     let (notes_in, notes) = channel();
     let (orders, orders_out) = channel();
     let serials = Serials { thread: 0, process: 0 };
@@ -390,7 +394,7 @@ impl Supervisor<'_> {
         let _ = answered.recv_timeout(RETIRE);
         let why = match (exec, program_is_wrong(pid)) {
             (None, _) => Err((stopped, "its exec was not announced".to_string())),
-            (_, Some(what)) => Err((stopped, what)),
+            (_, Some(unfit)) => Err((stopped, unfit.to_string())),
             (Some(exec), None) => {
                 let serials = Serials {
                     thread: exec.owner.thread,

@@ -306,9 +306,12 @@ fn print_brief(done: &Done) {
 }
 
 fn explain(failure: &CollectError, done: &Done) {
-    let full = matches!(failure, CollectError::Store(e) if e.kind() == io::ErrorKind::StorageFull);
-    if full {
-        say::line("the disk is full");
+    if let CollectError::Store(e) = failure {
+        match e.kind() {
+            io::ErrorKind::StorageFull => say::line("the disk is full"),
+            io::ErrorKind::FileTooLarge => say::line("the limit on file sizes is reached (ulimit -f)"),
+            _ => {}
+        }
     }
     say::line(failure);
     if let Some((path, _)) = &done.file {

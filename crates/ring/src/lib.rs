@@ -33,7 +33,7 @@ pub mod message;
 pub mod record;
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrail");
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 pub const PAGE: usize = 4096;
 /// Bytes of one buffer. 512 KB: an eighth of the faults of 64 KB, and still in a second-level cache of 1 MB.
@@ -101,6 +101,8 @@ pub mod collector {
     pub const ALIVE: u32 = 1;
     /// The collector said it will drain no more: targets go on unrecorded.
     pub const GONE: u32 = 2;
+    /// In [`super::Session::collector_life`]: the collector died without a word. The bit is the kernel's FUTEX_OWNER_DIED.
+    pub const DIED: u32 = 0x4000_0000;
 }
 
 /// The session header, at offset 0 of the session file.
@@ -111,6 +113,9 @@ pub struct Session {
     /// See [`collector`].
     pub collector: AtomicU32,
     pub collector_pid: AtomicU32,
+    /// A robust futex that the collector's first thread owns: however it ends, the kernel sets [`collector::DIED`]. Unlike
+    /// its process id this is right in every pid namespace, for zombies, and when ids are used again.
+    pub collector_life: AtomicU32,
     /// [`Probes`].
     pub probes: AtomicU32,
     /// Most instructions in a block.
@@ -161,6 +166,8 @@ pub mod request {
     pub const READY: u32 = 2;
     pub const REFUSED: u32 = 3;
     pub const FAILED: u32 = 4;
+    /// A thread is about to ask: the slot has one request at a time.
+    pub const TAKEN: u32 = 5;
 }
 
 /// One buffer's header, in the control page.

@@ -1,8 +1,12 @@
 //! The producer's side of the rings.
+use crate::heap;
 use crate::sys;
 use crate::thread::Thread;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use memtrail_ring::{self as ring, collector, record, slot_kind, slot_state, Session, Slot};
+
+/// [`Thread::slot`] of a thread that nobody listens to.
+const NO_SLOT: usize = usize::MAX;
 
 pub fn session() -> &'static Session {
     // SAFETY: the tracer maps the session here before the image runs, for the life of the process.
@@ -19,19 +23,19 @@ fn buffer_address(index: usize, n: u64) -> u64 {
     ring::SESSION_BASE + offset as u64
 }
 
-/// Is anybody draining? Notices a collector that died without a word.
+/// Is anybody draining? Notices a collector that died without a word; whoever notices first says so.
 pub fn collector_alive() -> bool {
     let s = session();
     if s.collector.load(Acquire) != collector::ALIVE {
         return false;
     }
-    // SAFETY: signal 0 only asks.
-    let r = unsafe { sys::call(sys::KILL, [s.collector_pid.load(Relaxed) as usize, 0, 0, 0, 0, 0]) };
-    if r == sys::ESRCH && s.collector.swap(collector::GONE, AcqRel) == collector::ALIVE {
-        sys::say(&[b"the collector is gone; the program goes on unrecorded"]);
-        return false;
+    if s.collector_life.load(Acquire) & collector::DIED == 0 {
+        return true;
     }
-    true
+    if s.collector.swap(collector::GONE, AcqRel) == collector::ALIVE {
+        sys::say(&[b"the collector is gone; the program goes on unrecorded"]);
+    }
+    false
 }
 
 pub fn ring_doorbell() {
@@ -42,8 +46,23 @@ pub fn ring_doorbell() {
     }
 }
 
-/// Claim a slot. `None` if all are taken.
+/// Claim a slot. `None` if all are taken, and stay so though the collector has time to free those that were closed.
 pub fn claim(kind: u32, process: u32, thread: u32) -> Option<usize> {
+    for _ in 0..PATIENCE {
+        if let Some(i) = claim_now(kind, process, thread) {
+            return Some(i);
+        }
+        ring_doorbell();
+        let never = core::sync::atomic::AtomicU32::new(0);
+        sys::futex_wait(&never, 0, 10);
+    }
+    None
+}
+
+/// Times of 10 ms.
+const PATIENCE: usize = 500;
+
+fn claim_now(kind: u32, process: u32, thread: u32) -> Option<usize> {
     let s = session();
     for i in 0..ring::SLOTS {
         let c = slot(i);
@@ -76,11 +95,20 @@ pub fn claim(kind: u32, process: u32, thread: u32) -> Option<usize> {
 pub fn open(t: &mut Thread, process: u32) {
     t.tid = sys::gettid();
     t.unrecorded = true;
+    if !collector_alive() {
+        // Nobody would give a slot back: what the code writes goes to a buffer of its own.
+        t.slot = NO_SLOT;
+        t.buffer = heap::region(ring::BUFFER_STRIDE, sys::PROT_READ | sys::PROT_WRITE);
+        sys::protect(t.buffer + ring::BUFFER_BYTES as u64, ring::PAGE, 0);
+        t.cursor = t.buffer;
+        return;
+    }
     match claim(slot_kind::DATA, process, t.serial) {
         Some(i) => {
             t.slot = i;
             t.produced = 0;
-            t.unrecorded = session().discard.load(Relaxed) != 0 || !collector_alive();
+            let followed = process == 0 || session().follow.load(Relaxed) != 0;
+            t.unrecorded = session().discard.load(Relaxed) != 0 || !followed;
             t.buffer = buffer_address(i, 0);
         }
         None => sys::die(&[b"too many threads at once: no ring slot is left"]),
@@ -90,6 +118,11 @@ pub fn open(t: &mut Thread, process: u32) {
 
 /// The thread writes no more: submit what there is and hand the slot over.
 pub fn close(t: &mut Thread) {
+    if t.slot == NO_SLOT {
+        let buffer = core::mem::take(&mut t.buffer);
+        sys::unmap(buffer, ring::BUFFER_STRIDE);
+        return;
+    }
     let c = slot(t.slot);
     if session().discard.load(Relaxed) != 0 {
         session()
@@ -133,7 +166,6 @@ fn submit(t: &mut Thread, cursor: u64) {
 /// Wait until the ring has a free buffer. False if the collector is gone.
 fn wait_for_space(t: &Thread) -> bool {
     let c = slot(t.slot);
-    let mut rounds = 0u32;
     loop {
         if t.produced - c.consumed.load(Acquire) < ring::BUFFERS as u64 {
             return true;
@@ -145,8 +177,7 @@ fn wait_for_space(t: &Thread) -> bool {
         }
         ring_doorbell();
         sys::futex_wait(&c.space, seen, 200);
-        rounds += 1;
-        if rounds % 5 == 0 && !collector_alive() || session().collector.load(Relaxed) != collector::ALIVE {
+        if !collector_alive() {
             return false;
         }
     }

@@ -12,9 +12,9 @@ use crate::maps;
 use crate::process;
 use crate::sys;
 use crate::thread::{set_table, unset_table};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use memtrail_ring::Probes;
 use memtrail_translate::{
     analyze, emit, emit_entry, emit_with, Block, EmitScratch, Emitted, Entry, Error, LinkKind, Options, Place, Scratch,
@@ -72,18 +72,21 @@ pub struct Cache {
     arenas: Vec<Arena>,
     pub blocks: Vec<BlockInfo>,
     links: Vec<Link>,
-    /// Open addressing, pc -> block number + 1; pc 0 never holds a block.
-    table: Vec<(u64, u32)>,
-    filled: usize,
     heads: Heads,
     /// Blocks with code on a page, by page number.
     by_page: BTreeMap<u64, Vec<u32>>,
     /// Executable ranges known from the last look at the maps.
     pub exec: Vec<maps::Range>,
     /// Pages we made read-only because code was translated from them while they were writable.
-    pub guarded: Vec<u64>,
+    pub guarded: BTreeSet<u64>,
+    /// Pages that were guarded and are no more.
+    given_up: BTreeSet<u64>,
+    /// Blocks that run a single instruction once, to be used again while its code is the same.
+    shots: BTreeMap<u64, u32>,
     pub options: Options,
     scratch: Option<(Scratch, EmitScratch)>,
+    /// Code bytes being translated.
+    bytes: Vec<u8>,
     /// Where copies of the blocks' code go.
     code_at: u64,
     code_end: u64,
@@ -93,8 +96,6 @@ pub static CACHE: Lock<Cache> = Lock::new(Cache {
     arenas: Vec::new(),
     blocks: Vec::new(),
     links: Vec::new(),
-    table: Vec::new(),
-    filled: 0,
     heads: Heads {
         at: 0,
         mask: 0,
@@ -102,15 +103,24 @@ pub static CACHE: Lock<Cache> = Lock::new(Cache {
     },
     by_page: BTreeMap::new(),
     exec: Vec::new(),
-    guarded: Vec::new(),
+    guarded: BTreeSet::new(),
+    given_up: BTreeSet::new(),
+    shots: BTreeMap::new(),
     options: Options {
         probes: Probes::Loop,
         max_block: 64,
     },
     scratch: None,
+    bytes: Vec::new(),
     code_at: 0,
     code_end: 0,
 });
+
+/// Whether a page was ever guarded.
+pub static ANY_GUARDED: AtomicBool = AtomicBool::new(false);
+
+/// Counts pages that were guarded and are no more.
+pub static GIVEN_UP: AtomicU64 = AtomicU64::new(0);
 
 /// Why no block could be had: what the target would have met natively.
 #[derive(Clone, Copy, Debug)]
@@ -118,10 +128,6 @@ pub enum NoCode {
     Unmapped,
     NotExecutable,
     Unknown,
-}
-
-fn hash(pc: u64, mask: usize) -> usize {
-    (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask
 }
 
 /// Replace code that other threads may be running. All of it lies within one aligned 8-byte word, so that one store does it and no
@@ -142,13 +148,29 @@ unsafe fn patch_code(at: u64, new: &[u8]) {
 }
 
 /// Target address to head and entries, open addressing, for the miss path in `entry.rs`: a mask word, three spare ones, then rows of
-/// address, head, indirect entry, return entry. Written under the cache's lock, read without: a row's address is stored last, and a
+/// address, head, distances from the head to the indirect and the return entry (32 bits each), block number + 1. Written under the cache's lock, read without: a row's address is stored last, and a
 /// table that is outgrown stays.
 struct Heads {
     at: u64,
     /// Of byte offsets.
     mask: u64,
     filled: u64,
+}
+
+impl BlockInfo {
+    /// The block's row in [`Heads`], without its address.
+    fn row(&self, number: u32) -> [u64; 3] {
+        // 0, no entry: also for one too far away, which is then found the slow way.
+        let distance = |entry: u64| match i32::try_from(entry.wrapping_sub(self.head) as i64) {
+            Ok(d) if entry != 0 => d as u32 as u64,
+            _ => 0,
+        };
+        [
+            self.head,
+            distance(self.indirect) | distance(self.ret) << 32,
+            number as u64 + 1,
+        ]
+    }
 }
 
 impl Heads {
@@ -178,13 +200,34 @@ impl Heads {
         }
     }
 
+    fn find(&self, pc: u64) -> Option<u32> {
+        if self.at == 0 {
+            return None;
+        }
+        let mut offset = ((pc >> 15 ^ pc) << 5) & self.mask;
+        loop {
+            let row = self.row(offset);
+            match row[0].load(Relaxed) {
+                k if k == pc => return (row[3].load(Relaxed) as u32).checked_sub(1),
+                0 => return None,
+                _ => offset = (offset + 32) & self.mask,
+            }
+        }
+    }
+
     fn grow(&mut self) {
+        // Rows are met at random: huge pages save a fault for nearly every one of them.
+        const HUGE: u64 = 2 << 20;
         let rows = if self.at == 0 {
-            1 << 13
+            HUGE / 32
         } else {
             (self.mask / 32 + 1) * 2
         };
-        let at = heap::region(32 + 32 * rows as usize, sys::PROT_READ | sys::PROT_WRITE);
+        let bytes = 32 * (rows + 1);
+        let whole = heap::region((bytes + HUGE) as usize, sys::PROT_READ | sys::PROT_WRITE);
+        let at = (whole + HUGE - 1) & !(HUGE - 1);
+        // SAFETY: advice on our own memory.
+        unsafe { sys::call(sys::MADVISE, [at as usize, (bytes & !4095) as usize, 14, 0, 0, 0]) };
         let mut new = Heads {
             at,
             mask: (rows - 1) * 32,
@@ -208,58 +251,13 @@ impl Heads {
 
 impl Cache {
     fn find(&self, pc: u64) -> Option<u32> {
-        if self.table.is_empty() {
-            return None;
-        }
-        let mask = self.table.len() - 1;
-        let mut i = hash(pc, mask);
-        loop {
-            let (k, b) = self.table[i];
-            if k == pc && b != 0 {
-                return Some(b - 1);
-            }
-            if k == 0 {
-                return None;
-            }
-            i = (i + 1) & mask;
-        }
+        self.heads.find(pc)
     }
 
-    fn insert(&mut self, pc: u64, block: u32) {
-        if (self.filled + 1) * 2 > self.table.len() {
-            let size = (self.table.len() * 2).max(1 << 13);
-            let old = core::mem::replace(&mut self.table, alloc::vec![(0, 0); size]);
-            self.filled = 0;
-            for (k, b) in old {
-                if b != 0 {
-                    self.put(k, b);
-                }
-            }
-        }
-        self.put(pc, block + 1);
-    }
-
-    fn put(&mut self, pc: u64, value: u32) {
-        let mask = self.table.len() - 1;
-        let mut i = hash(pc, mask);
-        while self.table[i].0 != 0 && self.table[i].0 != pc {
-            i = (i + 1) & mask;
-        }
-        self.filled += (self.table[i].0 == 0) as usize;
-        self.table[i] = (pc, value);
-    }
-
-    fn remove(&mut self, pc: u64) {
-        let mask = self.table.len() - 1;
-        let mut i = hash(pc, mask);
-        while self.table[i].0 != 0 {
-            if self.table[i].0 == pc {
-                // The key stays as a mark for probing; block 0 means none.
-                self.table[i].1 = 0;
-                return;
-            }
-            i = (i + 1) & mask;
-        }
+    /// Make room for a large program at once. It costs address space only, and saves copying the lists as they grow.
+    pub fn reserve(&mut self) {
+        self.blocks.reserve(1 << 18);
+        self.links.reserve(1 << 20);
     }
 
     /// The range of executable memory that holds `pc`, looked up afresh if it is not known.
@@ -270,9 +268,11 @@ impl Cache {
             return Ok(self.exec[i / 2]);
         }
         let mut found = Err(NoCode::Unmapped);
-        let exec = &mut self.exec;
+        let (exec, guarded) = (&mut self.exec, &self.guarded);
         exec.clear();
-        maps::each(&mut |r, path| {
+        maps::each(&mut |mut r, path| {
+            // What we made read-only counts as writable still: it will be again.
+            r.write |= guarded.range(r.start..r.end).next().is_some();
             if r.exec {
                 exec.push(r);
                 process::note_module(&r, path);
@@ -298,7 +298,8 @@ impl Cache {
         let range = self.executable(pc)?;
         // Few blocks are longer than the first helping.
         for most in [192, 1024] {
-            let mut bytes = [0u8; 1024];
+            let mut bytes = core::mem::take(&mut self.bytes);
+            bytes.resize(1024, 0);
             let have = self.fetch(pc, range.end, &mut bytes[..most]);
             if have == 0 {
                 return Err(NoCode::Unmapped);
@@ -306,6 +307,14 @@ impl Cache {
             let mut options = self.options;
             if one_shot {
                 options.max_block = 1;
+                if let Some(b) = self
+                    .shots
+                    .get(&pc)
+                    .copied()
+                    .filter(|&b| bytes.starts_with(self.code_of(b)))
+                {
+                    return Ok(b);
+                }
             } else if range.write {
                 self.guard(pc, &mut bytes[..have]);
             }
@@ -324,6 +333,7 @@ impl Cache {
                 Err(Error::Truncated { .. }) => Some(Err(NoCode::Unmapped)),
                 Err(Error::Unknown { .. }) => Some(Err(NoCode::Unknown)),
             };
+            self.bytes = bytes;
             self.scratch = Some((scratch, emit_scratch));
             if let Some(done) = done {
                 return done;
@@ -360,7 +370,9 @@ impl Cache {
                 if !sys::protect(page, 4096, sys::PROT_READ | sys::PROT_EXEC) {
                     break;
                 }
-                self.guarded.push(page);
+                self.guarded.insert(page);
+                self.given_up.remove(&page);
+                ANY_GUARDED.store(true, Relaxed);
             }
             page += 4096;
         }
@@ -386,13 +398,17 @@ impl Cache {
             .unwrap_or_else(|| heap::region(ARENA_BYTES as usize, rwx));
         let end = start + ARENA_BYTES;
         let cold = start + COLD_OFFSET;
+        // Huge pages, if the kernel has any: fewer faults while the cache fills, fewer TLB misses afterwards.
+        // SAFETY: advice on our own memory.
+        unsafe { sys::call(sys::MADVISE, [start as usize, ARENA_BYTES as usize, 14, 0, 0, 0]) };
+        let index = || Vec::with_capacity(1 << 17);
         self.arenas.push(Arena {
             start,
             end,
             hot: start,
             cold,
-            hot_index: Vec::new(),
-            cold_index: Vec::new(),
+            hot_index: index(),
+            cold_index: index(),
         });
         self.arenas.len() - 1
     }
@@ -436,10 +452,11 @@ impl Cache {
             one_shot,
         });
         scratch.recycle(out);
-        if !one_shot {
-            self.insert(block.pc, number);
-            let info = &self.blocks[number as usize];
-            self.heads.set(block.pc, [head, info.indirect, info.ret]);
+        if one_shot {
+            self.shots.insert(block.pc, number);
+        } else {
+            let row = self.blocks[number as usize].row(number);
+            self.heads.set(block.pc, row);
             for page in block.pc >> 12..=(block.end() - 1) >> 12 {
                 self.by_page.entry(page).or_default().push(number);
             }
@@ -511,8 +528,8 @@ impl Cache {
             } else {
                 info.indirect = hot;
             }
-            let values = [info.head, info.indirect, info.ret];
-            self.heads.set(pc, values);
+            let row = info.row(b);
+            self.heads.set(pc, row);
             hot
         };
         set_table(entry == Entry::Return, pc, code);
@@ -569,11 +586,17 @@ impl Cache {
         self.arenas.iter().any(|a| (a.start..a.end).contains(&pc))
     }
 
+    /// The code block `b` was made from.
+    fn code_of(&self, b: u32) -> &'static [u8] {
+        let info = &self.blocks[b as usize];
+        // SAFETY: the copy of the code was leaked at installation and never changes.
+        unsafe { core::slice::from_raw_parts(info.code as *const u8, info.code_len as usize) }
+    }
+
     /// Analyse and emit block `b` again, with the map of sites.
     pub fn again(&self, b: u32) -> Option<(Block, Emitted)> {
         let info = &self.blocks[b as usize];
-        // SAFETY: the copy of the code was leaked at installation and never changes.
-        let code = unsafe { core::slice::from_raw_parts(info.code as *const u8, info.code_len as usize) };
+        let code = self.code_of(b);
         let mut options = self.options;
         if info.one_shot {
             options.max_block = 1;
@@ -620,7 +643,6 @@ impl Cache {
             info.alive = false;
             (info.pc, info.head, info.indirect, info.ret)
         };
-        self.remove(pc);
         self.heads.set(pc, [0; 3]);
         if indirect != 0 {
             unset_table(false, pc, indirect);
@@ -651,28 +673,44 @@ impl Cache {
     /// A page we guard was written to: its blocks die and it becomes writable. False if the page is not ours.
     pub fn unguard(&mut self, addr: u64) -> bool {
         let page = addr & !4095;
-        let Some(i) = self.guarded.iter().position(|&p| p == page) else {
+        if !self.guarded.remove(&page) {
             return false;
-        };
-        self.guarded.swap_remove(i);
+        }
+        self.given_up.insert(page);
         self.kill(page, page + 4096);
         sys::protect(page, 4096, sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC);
+        GIVEN_UP.fetch_add(1, Release);
         true
     }
 
-    pub fn unguard_all(&mut self) -> bool {
-        let pages = core::mem::take(&mut self.guarded);
-        for &page in &pages {
-            self.kill(page, page + 4096);
-            sys::protect(page, 4096, sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC);
+    /// A write to `addr` faulted, though we guard nothing there: did another thread's write to the same page come first, so that
+    /// this one need only be done again?
+    pub fn writable_by_now(&self, addr: u64) -> bool {
+        if !self.given_up.contains(&(addr & !4095)) {
+            return false;
         }
-        !pages.is_empty()
+        let mut writable = false;
+        maps::each(&mut |r, _| writable |= r.write && (r.start..r.end).contains(&addr));
+        writable
+    }
+
+    /// As [`Cache::unguard`] for every page that has a byte in `start..end`. False if there is none.
+    pub fn unguard_range(&mut self, start: u64, end: u64) -> bool {
+        let mut any = false;
+        while let Some(&page) = self.guarded.range(start & !4095..end.max(start)).next() {
+            any |= self.unguard(page);
+        }
+        any
     }
 
     /// The target changed mappings in `start..end`.
     pub fn invalidate(&mut self, start: u64, end: u64) {
         self.exec.retain(|r| r.end <= start || r.start >= end);
-        self.guarded.retain(|&p| p + 4096 <= start || p >= end);
+        for pages in [&mut self.guarded, &mut self.given_up] {
+            while let Some(&page) = pages.range(start & !4095..end.max(start)).next() {
+                pages.remove(&page);
+            }
+        }
         self.kill(start, end);
     }
 }

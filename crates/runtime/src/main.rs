@@ -50,6 +50,7 @@ extern "C" fn rt_boot(boot: &Boot) {
     let probes = Probes::from_u32(s.probes.load(Relaxed)).unwrap_or(Probes::Naive);
     {
         let mut c = cache::CACHE.lock();
+        c.reserve();
         c.options.probes = probes;
         c.options.max_block = s.max_block.load(Relaxed);
     }

@@ -3,6 +3,7 @@ use crate::buffer::{self, session, slot};
 use crate::lock::Lock;
 use crate::maps::Range;
 use crate::sys;
+use crate::thread::Thread;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use memtrail_ring::{self as ring, message, record, slot_kind};
@@ -66,7 +67,6 @@ impl Process {
         self.produced += 1;
         c.produced.store(self.produced, Release);
         buffer::ring_doorbell();
-        let mut rounds = 0;
         while self.produced - c.consumed.load(Acquire) >= ring::BUFFERS as u64 {
             let seen = c.space.load(Acquire);
             c.waiting.store(1, SeqCst);
@@ -75,8 +75,7 @@ impl Process {
             }
             buffer::ring_doorbell();
             sys::futex_wait(&c.space, seen, 200);
-            rounds += 1;
-            if rounds % 5 == 0 && !buffer::collector_alive() {
+            if !buffer::collector_alive() {
                 self.quiet = true;
                 return false;
             }
@@ -104,10 +103,14 @@ pub fn begin(serial: u32, parent: u32, how: u32) {
     p.modules.clear();
     p.produced = 0;
     p.used = 0;
+    p.quiet = true;
+    if !buffer::collector_alive() {
+        return;
+    }
     match buffer::claim(slot_kind::DEFINITIONS, serial, 0) {
         Some(i) => {
             p.slot = i;
-            p.quiet = session().discard.load(Relaxed) != 0 || !buffer::collector_alive();
+            p.quiet = session().discard.load(Relaxed) != 0;
         }
         None => sys::die(&[b"too many processes at once: no ring slot is left"]),
     }
@@ -135,7 +138,11 @@ pub fn announce_end(serial: u32, status: u32) {
     );
 }
 
-pub fn announce_exit(status: u32) {
+pub fn announce_exit(t: &Thread, status: u32) {
+    if t.shares_memory_with_parent {
+        // The process that ends is a guest in its parent's memory: the parent lives on.
+        return announce_end(t.serial, status);
+    }
     PROCESS.lock().send(message::EXIT, &[status as u64], &[]);
 }
 

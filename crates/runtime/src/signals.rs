@@ -36,6 +36,9 @@ pub const fn bit(n: u32) -> u64 {
 }
 pub const SYNC_MASK: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV);
 
+/// SIGCHLD, SIGCONT, SIGURG, SIGWINCH: the default is to do nothing.
+const IGNORED_BY_DEFAULT: u64 = bit(17) | bit(18) | bit(23) | bit(28);
+
 const SA_NOCLDSTOP: u64 = 1;
 const SA_NOCLDWAIT: u64 = 2;
 const SA_SIGINFO: u64 = 4;
@@ -96,6 +99,13 @@ pub fn set_mask(mask: u64) -> u64 {
     old
 }
 
+/// Hold off all signals for a step that must not be interrupted. Returns the mask to go back to, or `None` if a signal came first: it is
+/// noted, everything is blocked already, and what was to be done must wait until it has been delivered.
+pub fn hold(t: &Thread) -> Option<u64> {
+    let mask = set_mask(u64::MAX);
+    (t.has_pending.load(Relaxed) == 0).then_some(mask)
+}
+
 /// Our own handler for signal `n`, with those of the target's flags that the kernel must know.
 fn install_ours(n: u32, app_flags: u64) {
     let flags = app_flags & (SA_RESTART | SA_NOCLDSTOP | SA_NOCLDWAIT) | SA_SIGINFO | SA_ONSTACK | SA_RESTORER;
@@ -126,9 +136,8 @@ pub fn begin(t: &mut Thread, _had_gs: bool) {
     for n in SYNC {
         install_ours(n, 0);
     }
-    let mut mask = 0u64;
-    // SAFETY: reads the mask into our word.
-    unsafe { sys::call(sys::RT_SIGPROCMASK, [0, 0, &mut mask as *mut u64 as usize, 8, 0, 0]) };
+    // After a signal that came first, the target meets the same fault again.
+    let Some(mask) = hold(t) else { return };
     t.blocked_sync = mask & SYNC_MASK;
     set_mask(mask);
 }
@@ -193,7 +202,11 @@ fn fault(t: &mut Thread, n: u32, info: &mut [u64; 16], uc: &mut Ucontext) {
     if in_runtime(uc.rip) {
         if let (true, Some(landing)) = (memory, heap::fault_landing(uc.rip)) {
             // Writing a frame onto a page we guard: the page is given up and the write goes on.
-            if !(write && CACHE.lock().unguard(addr)) {
+            let again = write && {
+                let mut cache = CACHE.lock();
+                cache.unguard(addr) || cache.writable_by_now(addr)
+            };
+            if !again {
                 uc.rip = landing;
             }
             return;
@@ -208,6 +221,9 @@ fn fault(t: &mut Thread, n: u32, info: &mut [u64; 16], uc: &mut Ucontext) {
     let mut cache = CACHE.lock();
     if !cache.contains(uc.rip) {
         sys::die(&[b"internal error: fault outside translated code at ", &sys::hex(uc.rip)]);
+    }
+    if write && cache.writable_by_now(addr) {
+        return;
     }
     interrupt(t, &cache, uc);
     if write && cache.unguard(addr) {
@@ -396,7 +412,7 @@ pub fn synthesize(t: &mut Thread, n: u32, code: u32, addr: u64, trapno: u64, err
 fn enter_handler(t: &mut Thread, n: u32, info: &[u64; 16], mask: u64, uc: Option<&mut Ucontext>, shown: Fault) {
     let action = actions(t).0[n as usize];
     if action.handler <= 1 {
-        if action.handler == 1 && shown.trapno == 0 {
+        if shown.trapno == 0 && (action.handler == 1 || IGNORED_BY_DEFAULT & bit(n) != 0) {
             // Ignored meanwhile.
             match uc {
                 Some(uc) => uc.mask = mask & !SYNC_MASK,
@@ -477,6 +493,9 @@ fn enter_handler(t: &mut Thread, n: u32, info: &[u64; 16], mask: u64, uc: Option
 
 /// The target returns from a handler.
 pub fn sigreturn(t: &mut Thread) {
+    if hold(t).is_none() {
+        return;
+    }
     let at = t.regs[RSP] - 8;
     let Some(uc) = heap::read_target::<Ucontext>(at + 8) else {
         die_by(t, SIGSEGV)
@@ -501,7 +520,7 @@ pub fn sigreturn(t: &mut Thread) {
 
 /// The default action of a signal that ends the process.
 pub fn die_by(t: &mut Thread, n: u32) -> ! {
-    process::announce_exit(128 + n);
+    process::announce_exit(t, 128 + n);
     buffer::close(t);
     kernel_action(n, Some(&Action::default()), None);
     let unblocked = !bit(n);
@@ -552,31 +571,37 @@ pub fn sigprocmask(t: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> i
     if size != 8 {
         return sys::EINVAL;
     }
-    let mut now = 0u64;
-    // SAFETY: reads the mask into our word.
-    unsafe { sys::call(sys::RT_SIGPROCMASK, [0, 0, &mut now as *mut u64 as usize, 8, 0, 0]) };
-    now |= t.blocked_sync;
+    let Some(kernel) = hold(t) else { return entry::ABANDONED };
+    let r = change_mask(how, new, old, kernel | t.blocked_sync);
+    match r {
+        Ok(next) => {
+            t.blocked_sync = next & SYNC_MASK;
+            set_mask(next);
+            0
+        }
+        Err(error) => {
+            set_mask(kernel);
+            error
+        }
+    }
+}
+
+/// The new mask, and the old one stored where the target wants it.
+fn change_mask(how: u64, new: u64, old: u64, now: u64) -> Result<u64, isize> {
+    let mut next = now;
     if new != 0 {
-        let Some(set) = heap::read_target::<u64>(new) else {
-            return sys::EFAULT;
-        };
-        let next = match how {
+        let set = heap::read_target::<u64>(new).ok_or(sys::EFAULT)?;
+        next = match how {
             0 => now | set,
             1 => now & !set,
             2 => set,
-            _ => return sys::EINVAL,
+            _ => return Err(sys::EINVAL),
         } & !(bit(9) | bit(19));
-        t.blocked_sync = next & SYNC_MASK;
-        if old != 0 && !heap::write_target(old, &now) {
-            return sys::EFAULT;
-        }
-        set_mask(next);
-        return 0;
     }
     if old != 0 && !heap::write_target(old, &now) {
-        return sys::EFAULT;
+        return Err(sys::EFAULT);
     }
-    0
+    Ok(next)
 }
 
 /// sigaltstack as the target sees it.

@@ -1,6 +1,6 @@
 //! The target's system calls: most pass through, some must not.
 use crate::buffer::{self, session};
-use crate::cache::CACHE;
+use crate::cache::{ANY_GUARDED, CACHE, GIVEN_UP};
 use crate::entry::{self, app_syscall, ABANDONED};
 use crate::heap;
 use crate::process::{self, PROCESS};
@@ -47,8 +47,10 @@ pub fn run(t: &mut Thread) {
         sys::EXECVE | sys::EXECVEAT => exec(t, n, &a),
         sys::EXIT => return exit_thread(t, a[0]),
         sys::EXIT_GROUP => {
-            process::announce_exit(a[0] as u32);
+            process::announce_exit(t, a[0] as u32);
             buffer::close(t);
+            // If the collector died and nobody has noticed, this is the last chance to say so.
+            buffer::collector_alive();
             sys::exit_group(a[0] as i32)
         }
         sys::ARCH_PRCTL => arch_prctl(t, a[0], a[1]),
@@ -63,12 +65,47 @@ fn words(a: &[u64; 6]) -> [usize; 6] {
 
 /// An ordinary call.
 fn pass(n: usize, a: &[u64; 6]) -> isize {
-    let r = app_syscall(n, &words(a));
-    // The kernel could not write to a page we guard: give up all of them and try again.
-    if r == sys::EFAULT && CACHE.lock().unguard_all() {
-        return app_syscall(n, &words(a));
+    if ANY_GUARDED.load(Relaxed) {
+        make_writable(n, a);
     }
-    r
+    loop {
+        let before = GIVEN_UP.load(Acquire);
+        let r = app_syscall(n, &words(a));
+        // Perhaps the kernel could not write to a page we guard: give up all of them, or see that another thread did, and try again.
+        let ours = r == sys::EFAULT && (CACHE.lock().unguard_range(0, u64::MAX) || GIVEN_UP.load(Acquire) != before);
+        if !ours {
+            return r;
+        }
+    }
+}
+
+/// Calls that can stop half-way in front of a page we guard, and be content: they get it writable.
+fn make_writable(n: usize, a: &[u64; 6]) {
+    let give_up = |start: u64, bytes: u64| CACHE.lock().unguard_range(start, start.saturating_add(bytes));
+    let vector = |at: u64, count: u64| {
+        for i in 0..count.min(1024) {
+            let Some([start, bytes]) = heap::read_target::<[u64; 2]>(at + 16 * i) else {
+                return;
+            };
+            give_up(start, bytes);
+        }
+    };
+    match n {
+        sys::READ | sys::PREAD | sys::RECVFROM => {
+            give_up(a[1], a[2]);
+        }
+        sys::GETRANDOM => {
+            give_up(a[0], a[1]);
+        }
+        sys::READV | sys::PREADV | sys::PREADV2 => vector(a[1], a[2]),
+        sys::RECVMSG => {
+            // struct msghdr: name and its length, then the vector.
+            if let Some([_, _, at, count]) = heap::read_target::<[u64; 4]>(a[1]) {
+                vector(at, count);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The registers after a completed call.
@@ -162,6 +199,8 @@ fn clone(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64)
     if flags & CLONE_VM == 0 {
         return fork(t, flags, stack, ptid, ctid, tls);
     }
+    // Nothing may interrupt the child before it has its signal stack.
+    let Some(mask) = signals::hold(t) else { return ABANDONED };
     let s = session();
     let child = Thread::new(s.next_thread.fetch_add(1, AcqRel));
     child.regs = t.regs;
@@ -187,8 +226,6 @@ fn clone(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64)
     if flags & CLONE_THREAD == 0 && flags & CLONE_VFORK != 0 {
         child.altstack = t.altstack;
     }
-    // Nothing may interrupt the child before it has its signal stack.
-    let mask = signals::set_mask(u64::MAX);
     child.pending.mask = mask;
     let (top, this) = (child.stack_top, child.this);
     // SAFETY: the child runs on its own runtime stack and goes on in `rt_thread_begin`.
@@ -196,9 +233,23 @@ fn clone(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64)
     signals::set_mask(mask);
     if sys::is_error(r) || flags & CLONE_VFORK != 0 {
         // No child, or it has exec'ed or exited by now: its area is free.
-        Thread::release(this);
+        thread::release(this);
+        if !sys::is_error(r) {
+            end_request(r as u32);
+        }
     }
     r
+}
+
+/// The serial of the process this thread belongs to. A process that shares its parent's memory and is not followed must not pass for a
+/// thread of its parent.
+fn own_process(t: &Thread) -> u32 {
+    let s = session();
+    if t.shares_memory_with_parent && s.follow.load(Relaxed) == 0 {
+        s.next_process.fetch_add(1, AcqRel)
+    } else {
+        PROCESS.lock().serial
+    }
 }
 
 /// A new thread (or a process that shares our memory) begins, on its runtime stack.
@@ -206,39 +257,46 @@ fn clone(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64)
 extern "C" fn rt_thread_begin(t: &mut Thread) {
     thread::set_gs(t.this);
     signals::use_signal_stack(t);
-    let process = PROCESS.lock().serial;
+    let process = own_process(t);
     buffer::open(t, process);
-    process::announce_thread(t.serial, t.tid);
+    if !t.unrecorded {
+        process::announce_thread(t.serial, t.tid);
+    }
     buffer::push_state(t);
     signals::set_mask(t.pending.mask);
     crate::dispatch::go_on(t);
 }
 
 fn fork(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64) -> isize {
+    // No signal before the child has its own rings.
+    let Some(mask) = signals::hold(t) else { return ABANDONED };
     let s = session();
     let thread = s.next_thread.fetch_add(1, AcqRel);
     let serial = s.next_process.fetch_add(1, AcqRel);
-    let parent = PROCESS.lock().serial;
-    // All locks in a known state, no signal before the child has its own rings.
+    // All locks in a known state: the threads that hold them do not exist in the child.
     let cache = CACHE.lock();
-    let mask = signals::set_mask(u64::MAX);
+    let process = PROCESS.lock();
+    let areas = thread::AREAS.lock();
+    let heap = heap::hold();
+    let parent = process.serial;
     let r = raw(sys::CLONE, &[flags, 0, ptid, ctid, tls, 0]);
+    drop(heap);
+    drop(areas);
+    drop(process);
     drop(cache);
     if r == 0 {
         thread::new_tables();
         thread::map_tables(t.this);
         t.serial = thread;
         t.buffer = 0;
-        let follow = s.follow.load(Relaxed) != 0;
-        if follow {
+        if s.follow.load(Relaxed) != 0 {
             process::begin(serial, parent, 1);
         } else {
-            PROCESS.lock().quiet = true;
+            let mut p = PROCESS.lock();
+            p.quiet = true;
+            p.serial = serial;
         }
         buffer::open(t, serial);
-        if !follow {
-            t.unrecorded = true;
-        }
         process::announce_thread(thread, t.tid);
         if stack != 0 {
             t.regs[RSP] = stack;
@@ -256,55 +314,88 @@ fn exit_thread(t: &mut Thread, status: u64) {
     process::announce_end(t.serial, status as u32);
     signals::set_mask(u64::MAX);
     buffer::close(t);
-    // The area stays until the process ends or a later thread takes it over: the kernel still has to
-    // clear the tid word, and this stack is in use until the very end.
+    thread::release_own(t);
     raw(sys::EXIT, &[status, 0, 0, 0, 0, 0]);
+}
+
+/// The definitions slot through which the collector is asked for things, if it is to be asked at all.
+fn request_slot() -> Option<&'static memtrail_ring::Slot> {
+    let s = session();
+    if s.follow.load(Relaxed) == 0 || !buffer::collector_alive() {
+        return None;
+    }
+    let p = PROCESS.lock();
+    if s.discard.load(Relaxed) != 0 {
+        Some(p.any_slot())
+    } else {
+        p.request_slot()
+    }
+}
+
+/// Wait while `slot.request` is `value`. False if the collector is gone.
+fn while_request_is(slot: &memtrail_ring::Slot, value: u32) -> bool {
+    let mut rounds = 0;
+    while slot.request.load(Acquire) == value {
+        sys::futex_wait(&slot.request, value, 200);
+        rounds += 1;
+        if rounds % 5 == 0 && !buffer::collector_alive() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Ask the collector to watch this thread. There is one request at a time in a process.
+fn ask_to_be_seized(slot: &memtrail_ring::Slot) {
+    while let Err(now) = slot
+        .request
+        .compare_exchange(request::NONE, request::TAKEN, AcqRel, Acquire)
+    {
+        if !while_request_is(slot, now) {
+            return;
+        }
+    }
+    // SAFETY: PR_SET_PTRACER for our own process; refused where not known.
+    unsafe {
+        sys::call(
+            sys::PRCTL,
+            [0x5961_6d61, session().collector_pid.load(Relaxed) as usize, 0, 0, 0, 0],
+        );
+    }
+    slot.request_tid.store(sys::gettid(), Relaxed);
+    slot.request.store(request::SEIZE, Release);
+    buffer::ring_doorbell();
+    while_request_is(slot, request::SEIZE);
+}
+
+/// The request of thread `tid` is done with: the next may ask.
+fn end_request(tid: u32) {
+    let Some(slot) = request_slot() else { return };
+    if slot.request_tid.compare_exchange(tid, 0, AcqRel, Relaxed).is_ok() {
+        slot.request.store(request::NONE, Release);
+        sys::futex_wake(&slot.request);
+    }
 }
 
 /// execve and execveat: the collector must be watching to go on in the new image.
 fn exec(t: &mut Thread, n: usize, a: &[u64; 6]) -> isize {
-    let slot = if session().follow.load(Relaxed) != 0 {
-        PROCESS.lock().request_slot()
-    } else {
-        None
-    };
-    let asked = session().discard.load(Relaxed) != 0 && session().follow.load(Relaxed) != 0;
-    let slot = if asked { Some(PROCESS.lock().any_slot()) } else { slot };
+    let slot = request_slot();
     if let Some(slot) = slot {
-        // SAFETY: PR_SET_PTRACER for our own process; refused where not known.
-        unsafe {
-            sys::call(
-                sys::PRCTL,
-                [0x5961_6d61, session().collector_pid.load(Relaxed) as usize, 0, 0, 0, 0],
-            );
-        }
-        slot.request_tid.store(sys::gettid(), Relaxed);
-        slot.request.store(request::SEIZE, Release);
-        buffer::ring_doorbell();
-        let mut rounds = 0;
-        while slot.request.load(Acquire) == request::SEIZE {
-            sys::futex_wait(&slot.request, request::SEIZE, 200);
-            rounds += 1;
-            if rounds % 5 == 0 && !buffer::collector_alive() {
-                break;
-            }
-        }
+        ask_to_be_seized(slot);
     }
     // What is in the buffer must be seen even though the address space goes.
     buffer::close(t);
-    let r = raw(n, a);
-    // Still here: it failed.
+    let r = app_syscall(n, &words(a));
+    // Still here: it failed, or a signal came first.
     if let Some(slot) = slot {
         if slot.request.load(Acquire) == request::READY {
             slot.request.store(request::FAILED, Release);
             buffer::ring_doorbell();
-            while slot.request.load(Acquire) == request::FAILED && buffer::collector_alive() {
-                sys::futex_wait(&slot.request, request::FAILED, 200);
-            }
+            while_request_is(slot, request::FAILED);
         }
-        slot.request.store(request::NONE, Release);
+        end_request(sys::gettid());
     }
-    let process = PROCESS.lock().serial;
+    let process = own_process(t);
     buffer::open(t, process);
     buffer::push_state(t);
     r

@@ -3,7 +3,9 @@
 //! The head of the structure is the contract with translated code ([`memtrail_translate::layout`]) and with
 //! the assembly in `entry.rs`; constant assertions tie the three together.
 use crate::heap;
+use crate::lock::Lock;
 use crate::sys;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use memtrail_ring as ring;
 use memtrail_translate::layout;
@@ -236,14 +238,20 @@ pub fn map_tables(base: u64) {
 impl Thread {
     /// A new thread area. The ring slot is claimed separately, by the thread itself.
     pub fn new(serial: u32) -> &'static mut Thread {
-        let base = heap::region(AREA_BYTES, sys::PROT_READ | sys::PROT_WRITE);
+        let old = free_area();
+        let base = old.unwrap_or_else(|| heap::region(AREA_BYTES, sys::PROT_READ | sys::PROT_WRITE));
         map_tables(base);
         let guard = base + TABLES_END as u64;
         let stack = guard + GUARD as u64;
         let stack_top = stack + STACK_BYTES as u64;
-        sys::protect(guard, GUARD, 0);
-        sys::protect(stack_top, GUARD, 0);
-        // SAFETY: the area is fresh, zeroed, large enough, and zero is valid for every field.
+        if old.is_none() {
+            sys::protect(guard, GUARD, 0);
+            sys::protect(stack_top, GUARD, 0);
+        } else {
+            // SAFETY: the area is ours alone, and its head is at least this long.
+            unsafe { core::ptr::write_bytes(base as *mut u8, 0, core::mem::size_of::<Thread>()) };
+        }
+        // SAFETY: the area is unused, its head zeroed, large enough, and zero is valid for every field.
         let t = unsafe { &mut *(base as *mut Thread) };
         t.this = base;
         // SAFETY: only addresses are taken.
@@ -274,10 +282,30 @@ impl Thread {
         let guard = self.buffer + ring::BUFFER_BYTES as u64;
         self.buffer != 0 && (guard..guard + ring::PAGE as u64).contains(&addr)
     }
-    /// Give the area back. Only for threads that will never run again.
-    pub fn release(base: u64) {
-        sys::unmap(base, AREA_BYTES);
-    }
+}
+
+/// Areas for later threads, each with the kernel's id of the thread that may still be running on it; 0: nobody is.
+pub static AREAS: Lock<Vec<(u64, u32)>> = Lock::new(Vec::new());
+
+/// Give back the area of a thread that will never run again.
+pub fn release(base: u64) {
+    AREAS.lock().push((base, 0));
+}
+
+/// Give back the area of the calling thread, which goes on to use it until it has exited.
+pub fn release_own(t: &Thread) {
+    AREAS.lock().push((t.this, sys::gettid()));
+}
+
+/// An area whose thread has exited.
+fn free_area() -> Option<u64> {
+    /// Looked at in one go: threads that have just been told to exit are few.
+    const MOST: usize = 16;
+    let mut areas = AREAS.lock();
+    // SAFETY: signal 0 only asks.
+    let gone = |tid: u32| tid == 0 || unsafe { sys::call(sys::TKILL, [tid as usize, 0, 0, 0, 0, 0]) } == sys::ESRCH;
+    let i = areas.iter().take(MOST).position(|a| gone(a.1))?;
+    Some(areas.swap_remove(i).0)
 }
 
 /// The thread that runs this code.

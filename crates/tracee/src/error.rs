@@ -1,6 +1,9 @@
 //! What can go wrong around a target process.
 use std::io;
 
+/// The kernel lets nobody look into a program whose file they may not read.
+pub(crate) const UNREADABLE: &str = "cannot be recorded without permission to read it";
+
 /// Errors of launching and injecting. Each carries the value it is about.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -10,6 +13,10 @@ pub enum Error {
     CannotExecute { program: String, source: io::Error },
     #[error("{program}: cannot execute: not a program, and no '#!' line names its interpreter")]
     NoInterpreter { program: String },
+    #[error("{program}: cannot execute: its interpreter {interpreter} does not exist")]
+    InterpreterNotFound { program: String, interpreter: String },
+    #[error("{program}: {UNREADABLE}")]
+    Unreadable { program: String },
     #[error("{program}: {what}; memtrail records 64-bit x86-64 programs only")]
     WrongMachine { program: String, what: String },
     #[error("{call} failed: {source}")]
@@ -35,8 +42,11 @@ impl Error {
     /// The exit status that tells a shell what happened, as `env` would choose it.
     pub fn exit_status(&self) -> i32 {
         match self {
-            Error::NotFound { .. } => 127,
-            Error::CannotExecute { .. } | Error::NoInterpreter { .. } | Error::WrongMachine { .. } => 126,
+            Error::NotFound { .. } | Error::InterpreterNotFound { .. } => 127,
+            Error::CannotExecute { .. }
+            | Error::NoInterpreter { .. }
+            | Error::Unreadable { .. }
+            | Error::WrongMachine { .. } => 126,
             _ => 125,
         }
     }

@@ -45,7 +45,7 @@ pub(crate) fn page_ceil(v: u64) -> u64 {
 
 fn field<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Error> {
     bytes
-        .get(at..at + N)
+        .get(at..at.saturating_add(N))
         .and_then(|s| s.try_into().ok())
         .ok_or(Error::BadImage("it is too short"))
 }
@@ -110,18 +110,38 @@ fn prot(flags: u32) -> i32 {
     prot
 }
 
+pub(crate) const NOT_ELF: &str = "not an ELF program";
+
+/// The loader (PT_INTERP) that a 64-bit ELF file names.
+pub(crate) fn loader(file: &[u8]) -> Option<&[u8]> {
+    const PT_INTERP: u32 = 3;
+    if wrong_machine(file).is_some() {
+        return None;
+    }
+    let table = long(file, 32).ok()? as usize;
+    let (size, count) = (half(file, 54).ok()? as usize, half(file, 56).ok()? as usize);
+    let headers = (0..count).map(|i| table.saturating_add(i * size));
+    let at = headers.into_iter().find(|&at| word(file, at).ok() == Some(PT_INTERP))?;
+    let offset = long(file, at + 8).ok()? as usize;
+    let path = file.get(offset..)?.split(|&b| b == 0).next()?;
+    (!path.is_empty()).then_some(path)
+}
+
 /// Why a program's ELF header says that it cannot be recorded.
 pub(crate) fn wrong_machine(header: &[u8]) -> Option<String> {
     const CLASS_64: u8 = 2;
     const X86_64: u16 = 62;
     const I386: u16 = 3;
     if header.get(..4) != Some(b"\x7fELF") {
-        return Some("not an ELF program".to_string());
+        return Some(NOT_ELF.to_string());
     }
     match (header.get(4), half(header, 18).ok()) {
         (Some(&CLASS_64), Some(X86_64)) => None,
         (_, Some(I386)) => Some("a 32-bit program".to_string()),
-        (_, machine) => Some(format!("a program for another machine ({machine:?})")),
+        (_, machine) => Some(format!(
+            "a program for another machine (ELF machine {})",
+            machine.unwrap_or(0)
+        )),
     }
 }
 

@@ -3,7 +3,8 @@
 //! The child is forked and *held* before exec: its process id is known (files can be named after
 //! it) while nothing of the program exists yet. It is seized while it waits, so its exec is an
 //! event like every later one. Failures of exec come back through a pipe that exec closes.
-use crate::image::wrong_machine;
+use crate::error::UNREADABLE;
+use crate::image::{loader, wrong_machine, NOT_ELF};
 use crate::stopped::{wait, Event, Stopped};
 use crate::{sys, Ended, Error};
 use std::ffi::{CString, OsStr, OsString};
@@ -34,17 +35,24 @@ pub struct Held {
     done: bool,
 }
 
-/// What the standard library's start-up code makes of SIGPIPE is not what our caller gave us.
-static SIGPIPE_AT_START: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
+/// Signals that we, or the standard library's start-up code, treat otherwise than our caller wanted, and what the caller
+/// wanted: targets get that.
+static AT_START: [(i32, AtomicUsize); 3] = [
+    (libc::SIGPIPE, AtomicUsize::new(libc::SIG_DFL)),
+    (libc::SIGCHLD, AtomicUsize::new(libc::SIG_DFL)),
+    (libc::SIGXFSZ, AtomicUsize::new(libc::SIG_DFL)),
+];
 
-extern "C" fn note_sigpipe() {
-    SIGPIPE_AT_START.store(disposition(libc::SIGPIPE), Ordering::Relaxed);
+extern "C" fn note_dispositions() {
+    for (signal, handler) in &AT_START {
+        handler.store(disposition(*signal), Ordering::Relaxed);
+    }
 }
 
 /// Runs before `main` and before the standard library changes SIGPIPE.
 #[used]
 #[link_section = ".init_array"]
-static NOTE_SIGPIPE: extern "C" fn() = note_sigpipe;
+static NOTE_DISPOSITIONS: extern "C" fn() = note_dispositions;
 
 fn disposition(signal: i32) -> usize {
     let mut old = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
@@ -85,7 +93,6 @@ struct Prepared {
     argv: Vec<*const libc::c_char>,
     _args: Vec<CString>,
     fixed_addresses: bool,
-    sigchld: usize,
     go: OwnedFd,
     failure: OwnedFd,
 }
@@ -109,12 +116,13 @@ pub fn launch(command: &Command) -> Result<Held, Error> {
         argv,
         _args: args,
         fixed_addresses: command.fixed_addresses,
-        sigchld: disposition(libc::SIGCHLD),
         go: go_read,
         failure: failure_write,
     };
     // Were it ignored, ended children would vanish before their status could be read.
     set_disposition(libc::SIGCHLD, libc::SIG_DFL);
+    // A limit on file sizes must end in an error that can be reported, not in our death.
+    set_disposition(libc::SIGXFSZ, libc::SIG_IGN);
     let mine = go_write.as_raw_fd();
     // SAFETY: the child calls nothing but async-signal-safe functions until exec or exit.
     let pid = unsafe { libc::fork() };
@@ -148,8 +156,9 @@ fn child(prepared: &Prepared, parents_end: i32) -> ! {
         if libc::read(go, (&raw mut word).cast(), 1) != 1 {
             libc::_exit(125);
         }
-        libc::signal(libc::SIGPIPE, SIGPIPE_AT_START.load(Ordering::Relaxed));
-        libc::signal(libc::SIGCHLD, prepared.sigchld);
+        for (signal, handler) in &AT_START {
+            libc::signal(*signal, handler.load(Ordering::Relaxed));
+        }
         if prepared.fixed_addresses {
             libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
         }
@@ -210,9 +219,16 @@ impl Held {
         let mut errno = [0; 4];
         self.failure.read_exact(&mut errno).ok()?;
         let program = self.program.clone();
+        let file = || candidates(OsStr::new(&self.program)).iter().find_map(open_program);
         Some(match i32::from_ne_bytes(errno) {
-            libc::ENOENT | libc::ENOTDIR => Error::NotFound { program },
-            libc::ENOEXEC => Error::NoInterpreter { program },
+            libc::ENOENT | libc::ENOTDIR => match file().as_deref().and_then(interpreter) {
+                Some(interpreter) => Error::InterpreterNotFound { program, interpreter },
+                None => Error::NotFound { program },
+            },
+            libc::ENOEXEC => match file().as_deref().and_then(wrong_machine) {
+                Some(what) if what != NOT_ELF => Error::WrongMachine { program, what },
+                _ => Error::NoInterpreter { program },
+            },
             errno => Error::CannotExecute {
                 program,
                 source: std::io::Error::from_raw_os_error(errno),
@@ -223,7 +239,10 @@ impl Held {
     fn check_machine(&self) -> Result<(), Error> {
         match program_is_wrong(self.pid) {
             None => Ok(()),
-            Some(what) => Err(Error::WrongMachine {
+            Some(Unfit::Unreadable) => Err(Error::Unreadable {
+                program: self.program.clone(),
+            }),
+            Some(Unfit::Machine(what)) => Err(Error::WrongMachine {
                 program: self.program.clone(),
                 what,
             }),
@@ -240,15 +259,53 @@ pub fn run_native(command: &Command) -> Result<(Ended, Duration), Error> {
     Ok((ended, begin.elapsed()))
 }
 
+/// Why a program cannot be recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// It is for another machine: this one.
+    Machine(String),
+    /// It may be executed but not read.
+    Unreadable,
+}
+
+impl std::fmt::Display for Unfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unfit::Machine(what) => f.write_str(what),
+            Unfit::Unreadable => f.write_str(UNREADABLE),
+        }
+    }
+}
+
 /// Why the program a process runs cannot be recorded, if so.
-pub fn program_is_wrong(pid: i32) -> Option<String> {
+pub fn program_is_wrong(pid: i32) -> Option<Unfit> {
     let mut header = [0; 64];
     match File::open(format!("/proc/{pid}/exe")).and_then(|mut f| f.read_exact(&mut header)) {
-        Ok(()) => wrong_machine(&header),
-        // Execute-only programs cannot be read; only the machine that runs them can say no.
-        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => None,
-        Err(e) => Some(format!("its program file cannot be read ({e})")),
+        Ok(()) => wrong_machine(&header).map(Unfit::Machine),
+        // The file may not be read; what counts is whether the process may.
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"));
+            memory.is_err().then_some(Unfit::Unreadable)
+        }
+        Err(e) => Some(Unfit::Machine(format!("its program file cannot be read ({e})"))),
     }
+}
+
+/// The beginning of a program's file, if there is one that can be read.
+fn open_program(path: &CString) -> Option<Vec<u8>> {
+    let file = File::open(OsStr::from_bytes(path.as_bytes())).ok()?;
+    let mut begin = Vec::new();
+    file.take(64 * 1024).read_to_end(&mut begin).ok()?;
+    Some(begin)
+}
+
+/// What a program wants to be started by: the `#!` line of a script, or the loader of an ELF file.
+fn interpreter(begin: &[u8]) -> Option<String> {
+    let path = match begin.strip_prefix(b"#!") {
+        Some(line) => line.trim_ascii_start().split(|b| b.is_ascii_whitespace()).next()?,
+        None => loader(begin)?,
+    };
+    Some(String::from_utf8_lossy(path).into_owned())
 }
 
 impl Drop for Held {

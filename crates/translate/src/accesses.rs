@@ -3,11 +3,12 @@
 //! The rules are those of the project's conventions: the architecture's accesses, one per element
 //! of a repeated string instruction, one per active lane of a masked or indexed one, a read then a write for a
 //! read-modify-write, prefetches marked.
+use crate::effects::Effects;
 use crate::masked;
 use crate::plan::{Addr, Layout, Lin, Mask, PlannedAccess, Shape, Slot, FS, GS};
 use crate::symbolic::{gpr, Atom, Machine, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP_REG};
 use alloc::vec::Vec;
-use iced_x86::{Code, Instruction, InstructionInfo, MemorySize, Mnemonic, OpAccess, OpKind, Register};
+use iced_x86::{Code, Instruction, MemorySize, Mnemonic, OpKind, Register};
 use memtrail_model::Kind;
 
 /// Collects the accesses of one block.
@@ -23,15 +24,15 @@ struct Site {
 
 impl Accesses<'_> {
     /// Add the accesses of instruction number `i`; the machine is as before it.
-    pub fn of(&mut self, insn: &Instruction, info: &InstructionInfo, i: usize) {
+    pub fn of(&mut self, insn: &Instruction, effects: &Effects, i: usize) {
         let at = Site { i };
         if self.special(insn, at) {
             return;
         }
-        let Some(op) = memory_operand(insn) else {
+        if memory_operand(insn).is_none() {
             self.stack(insn, at);
             return;
-        };
+        }
         if insn.mnemonic() == Mnemonic::Pop {
             // The operand's address is computed after the increment.
             let size = insn.stack_pointer_increment() as u64;
@@ -43,18 +44,12 @@ impl Accesses<'_> {
             self.plain(at, Kind::Write, addr, insn.memory_size().size() as u32);
             return;
         }
-        let (read, write) = match info.op_access(op) {
-            OpAccess::Read | OpAccess::CondRead => (true, false),
-            OpAccess::Write | OpAccess::CondWrite => (false, true),
-            OpAccess::ReadWrite | OpAccess::ReadCondWrite => (true, true),
-            OpAccess::None | OpAccess::NoMemAccess => (false, false),
-        };
         let addr = self.address(insn, i);
         let shape = self.operand_shape(insn, addr, i);
-        if read {
+        if effects.reads {
             self.push(at, Kind::Read, shape);
         }
-        if write {
+        if effects.writes {
             self.push(at, Kind::Write, shape);
         }
         self.stack(insn, at);

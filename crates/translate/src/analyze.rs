@@ -4,8 +4,9 @@
 //! function of the code and the options, so the collector, given just the bytes of the block, derives the same
 //! plan as the runtime did.
 use crate::accesses::Accesses;
+use crate::effects::effects;
 use crate::plan::{Addr, Derived, Layout, Lin, LoopPlan, Mask, Plan, Shape, Side, Slot, Step, FIRST, RSP};
-use crate::symbolic::{entry_atom, gpr, Atom, Machine, R15, RSP_REG};
+use crate::symbolic::{entry_atom, Atom, Machine, R15, RSP_REG};
 use alloc::vec::Vec;
 use iced_x86::{
     Code, ConstantOffsets, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
@@ -111,7 +112,7 @@ impl Block {
         let entry = machine.regs[reg].terms[0].0;
         let mut infos = InstructionInfoFactory::new();
         for (i, insn) in self.insns.iter().take(done).enumerate() {
-            machine.step(insn, infos.info(insn), i);
+            machine.step(insn, &effects(insn, &mut infos), i);
         }
         induction(&machine, reg, entry).map_or(0, |m| m.0)
     }
@@ -138,7 +139,7 @@ impl Block {
 pub const STAND_INS: u16 = !(1 << RSP_REG | 1 << R15 | 1 << 1 | 1 << 2);
 
 /// Most ways out of a block before its end.
-pub const MOST_SIDES: usize = 3;
+pub const MOST_SIDES: usize = 4;
 
 /// Words a record may have before the block is cut.
 const WORDS_LIMIT: usize = memtrail_ring::MAX_RECORD_WORDS - 64;
@@ -245,9 +246,8 @@ impl Scratch {
                 break;
             }
             let i = block.insns.len();
-            let info = self.infos.info(&insn);
-            let (used, writes_r15) = registers(info);
-            let all = block.used | used;
+            let effects = effects(&insn, &mut self.infos);
+            let all = block.used | effects.used;
             if i > 0 && all & (1 << R15) != 0 && all & STAND_INS == STAND_INS {
                 break;
             }
@@ -259,12 +259,12 @@ impl Scratch {
                 machine: &mut self.machine,
                 list,
             };
-            accesses.of(&insn, info, i);
+            accesses.of(&insn, &effects, i);
             list = accesses.list;
-            self.machine.step(&insn, info, i);
+            self.machine.step(&insn, &effects, i);
             words += new_words(&self.machine.atoms[atoms..]);
             block.used = all;
-            block.writes_r15 |= writes_r15;
+            block.writes_r15 |= effects.written & (1 << R15) != 0;
             block.offsets.push(decoder.get_constant_offsets(&insn));
             block.plan.insn_offsets.push((insn.ip() - pc) as u16);
             block.insns.push(insn);
@@ -330,19 +330,6 @@ fn touches_memory(insn: &Instruction) -> bool {
                     | OpKind::Immediate32to64
             )
         })
-}
-
-/// The registers an instruction touches, and whether it writes r15.
-fn registers(info: &iced_x86::InstructionInfo) -> (u16, bool) {
-    use iced_x86::OpAccess::*;
-    let (mut used, mut writes_r15) = (0u16, false);
-    for u in info.used_registers() {
-        if let Some(r) = gpr(u.register()) {
-            used |= 1 << r;
-            writes_r15 |= r == R15 && matches!(u.access(), Write | CondWrite | ReadWrite | ReadCondWrite);
-        }
-    }
-    (used, writes_r15)
 }
 
 fn exit_of(insn: &Instruction) -> Exit {

@@ -22,6 +22,7 @@ pub use analyze::{analyze, Block, Capture, Error, Exit, Options, Scratch, STAND_
 pub use symbolic::Atom;
 
 mod code;
+pub mod effects;
 pub use code::Code;
 mod emit;
 pub mod layout;

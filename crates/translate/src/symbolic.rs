@@ -5,9 +5,10 @@
 //! forms. A reversible change (add, sub, lea, mov, inc, dec, push, pop by constants) stays a linear form;
 //! anything else makes a fresh atom at the position after the instruction. Nothing is captured
 //! until an access needs it: that is the paper's delayed instrumentation, with aliases seen through.
+use crate::effects::Effects;
 use crate::plan::{Derived, Lin, Narrow, Slot, FIRST, FS, GS, RSP};
 use alloc::vec::Vec;
-use iced_x86::{Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register};
+use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 /// Hardware numbers of the registers the translator treats specially.
 pub const RAX: usize = 0;
@@ -154,7 +155,7 @@ impl Machine {
     }
 
     /// Advance over instruction number `i`.
-    pub fn step(&mut self, insn: &Instruction, info: &InstructionInfo, i: usize) {
+    pub fn step(&mut self, insn: &Instruction, effects: &Effects, i: usize) {
         if let Some((reg, lin)) = self.reversible(insn) {
             self.regs[reg] = lin;
             return;
@@ -186,17 +187,13 @@ impl Machine {
         }
         let moved = self.regs[RSP_REG].offset(insn.stack_pointer_increment() as i64 as u64);
         let implicit_stack = insn.is_stack_instruction();
-        for used in info.used_registers() {
-            let written = matches!(
-                used.access(),
-                OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-            );
-            if let (true, Some(r)) = (written, gpr(used.register())) {
-                if r == RSP_REG && implicit_stack && !pops_into_rsp(insn) {
-                    continue;
-                }
-                self.havoc(r, i + 1);
-            }
+        let mut written = effects.written;
+        if implicit_stack && !pops_into_rsp(insn) {
+            written &= !(1 << RSP_REG);
+        }
+        while written != 0 {
+            self.havoc(written.trailing_zeros() as usize, i + 1);
+            written &= written - 1;
         }
         if implicit_stack && !pops_into_rsp(insn) {
             self.regs[RSP_REG] = moved;
