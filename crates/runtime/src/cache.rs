@@ -460,6 +460,14 @@ impl Cache {
             for page in block.pc >> 12..=(block.end() - 1) >> 12 {
                 self.by_page.entry(page).or_default().push(number);
             }
+            // Ways on to blocks that exist need not wait until they are taken.
+            for n in place.link..self.links.len() as u32 {
+                if let LinkKind::Direct { target, .. } = self.links[n as usize].kind {
+                    if let Some(b) = self.find(target) {
+                        self.connect(n, b);
+                    }
+                }
+            }
         }
         number
     }
