@@ -17,7 +17,7 @@ int main(void) {
     sem_wait(&ready);
     pthread_create(&b, 0, in_read, 0);
     sem_wait(&ready);
-    usleep(100000);  // until both are surely inside their calls
+    usleep(400000);  // until both are surely inside their calls, on the busiest machine
     write(1, "leaving\n", 8);
     _exit(9);
 }

@@ -68,6 +68,12 @@ pub fn check(guest: &Guest, configuration: Configuration) -> Result<(), String> 
     same_accesses(&truth.accesses, &accesses)
 }
 
+/// Translates the guest without probes: it must not notice.
+pub fn check_translation(guest: &Guest) -> Result<(), String> {
+    let truth = truth(guest)?;
+    same_outside("translated", &truth.native, &run::translated(guest)?)
+}
+
 /// Single-steps the guest a second time: what the oracle says must not depend on the run.
 pub fn check_oracle(guest: &Guest) -> Result<(), String> {
     let truth = truth(guest)?;

@@ -220,6 +220,15 @@ pub fn recorded(guest: &Guest, configuration: Configuration) -> Result<(Seen, St
     Ok((finished.seen, streams))
 }
 
+/// A run that is translated and not recorded.
+pub fn translated(guest: &Guest) -> Result<Seen, String> {
+    let binary = guest.built().map_err(|e| e.to_string())?;
+    let mut command = prepare(tools::memtrail()?);
+    command.args(["record", "--no-aslr", "--probes", "none", "--"]);
+    command.arg(&binary).args(&guest.args);
+    finish(command).map(|f| f.seen)
+}
+
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");

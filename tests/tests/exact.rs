@@ -1,4 +1,5 @@
 //! Every guest under every configuration of the recorder: same output, same end, same accesses.
+//! And translated without probes: same output, same end.
 //!
 //! Guests whose instructions this CPU lacks are announced loudly and listed as
 //! ignored; they never count as passed.
@@ -27,6 +28,9 @@ fn main() -> ExitCode {
                 missing.join(", ")
             );
         }
+        let translated = guest.clone();
+        let runner = move || matrix::check_translation(&translated).map_err(Failed::from);
+        trials.push(Trial::test(format!("{}::none", guest.name), runner).with_ignored_flag(!missing.is_empty()));
         for configuration in Configuration::all() {
             let guest = guest.clone();
             let name = format!("{}::{}", guest.name, configuration.name());

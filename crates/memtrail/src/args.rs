@@ -43,7 +43,7 @@ pub enum ProbeMode {
     None,
     /// One captured address per access.
     Naive,
-    /// One record per basic block.
+    /// One record per block.
     Block,
     /// As block, and one record per entry of a regular loop.
     Loop,

@@ -1,7 +1,7 @@
 //! `points`: how many probes a program's memory instructions need (paper 000, Table 7).
 //!
-//! The code is cut into basic blocks: at functions, at targets of direct branches, and after
-//! everything that leaves a block. Then, per block:
+//! The code is cut into blocks: at functions, at targets of direct branches, and where the translator
+//! ends a block. It goes on past a few forward branches; so do these blocks. Then, per block:
 //! - **memory instructions**: those that read, write or prefetch; naively each has a probe.
 //! - **after chaining**: instructions whose addresses differ by a constant share one probe, as long
 //!   as no register of the address is written in between. Constant addresses need none.

@@ -293,6 +293,12 @@ impl Scratch {
         }
         if opts.probes != Probes::None {
             self.lay_out(&mut block, opts);
+        } else {
+            // Nothing is captured, so nothing may be said in terms of captured values.
+            block.plan.accesses.clear();
+            for side in &mut block.plan.sides {
+                side.rsp = Lin::slot(RSP);
+            }
         }
         Ok(block)
     }
