@@ -23,6 +23,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    memtrail_tracee::survive_file_limit();
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {

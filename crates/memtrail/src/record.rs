@@ -109,7 +109,11 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
         discard: args.discard,
         follow: !args.no_follow,
     };
-    let session = Session::create(&options).context("cannot make the shared memory")?;
+    let session = Session::create(&options).map_err(|e| {
+        let limited = e.kind() == io::ErrorKind::FileTooLarge;
+        let hint = if limited { " (ulimit -f is too low)" } else { "" };
+        anyhow::Error::new(e).context(format!("cannot make the shared memory{hint}"))
+    })?;
     let xsave = xsave_table();
     let held = launch(&Command {
         program: program.clone(),
