@@ -790,10 +790,12 @@ impl<'a> Emitter<'a> {
     /// Encode at the current place. Every instruction given here is encodable by construction.
     fn encode(&mut self, insn: &Instruction) -> bool {
         let done = self.encoder.encode(insn, self.hot.here()).is_ok();
-        let mut bytes = self.encoder.take_buffer();
-        if done {
-            self.hot.put(&bytes);
+        if cfg!(test) {
+            assert!(done, "cannot encode {insn:?}");
         }
+        let mut bytes = self.encoder.take_buffer();
+        // Were the impossible to happen, the target must not go on as if nothing were missing.
+        self.hot.put(if done { &bytes } else { &[0x0f, 0x0b] });
         bytes.clear();
         self.encoder.set_buffer(bytes);
         done
@@ -912,12 +914,24 @@ impl<'a> Emitter<'a> {
 
     fn load_base(&mut self, mut insn: Instruction, gs: bool, r: u8) -> Instruction {
         self.rename(&mut insn);
-        if insn.is_ip_rel_memory_operand() {
+        insn.set_code(without_moffs(insn.code()));
+        if gs && address_wraps(&insn) {
+            self.load_effective_address(&insn, r);
+            self.hot.store_gs(at::SAVED_RDX, RDX);
+            self.now.rdx_saved = true;
+            self.mark();
+            self.hot.load_gs(RDX, at::APP_GS);
+            self.hot.add_reg(r, RDX);
+            self.hot.load_gs(RDX, at::SAVED_RDX);
+            self.now.rdx_saved = false;
+            self.mark();
+            insn.set_memory_displacement64(0);
+            insn.set_memory_index(Register::None);
+        } else if insn.is_ip_rel_memory_operand() {
             let target = insn.ip_rel_memory_address();
             if gs {
                 self.hot.load_gs(r, at::APP_GS);
-                let displ = target as i32 as i64;
-                insn.set_memory_displacement64(displ as u64);
+                insn.set_memory_displacement64(target);
             } else {
                 self.hot.load_imm(r, target);
                 insn.set_memory_displacement64(0);
@@ -935,6 +949,26 @@ impl<'a> Emitter<'a> {
         }
         insn.set_memory_displ_size(8);
         insn
+    }
+
+    /// `lea r, [the instruction's memory operand]`, without its segment.
+    fn load_effective_address(&mut self, insn: &Instruction, r: u8) {
+        if insn.is_ip_rel_memory_operand() {
+            return self.hot.load_imm(r, insn.ip_rel_memory_address());
+        }
+        if insn.memory_base() == Register::None && insn.memory_index() == Register::None {
+            return self.hot.load_imm(r, insn.memory_displacement64());
+        }
+        let mut lea = *insn;
+        lea.set_code(Op::Lea_r64_m);
+        lea.set_op0_kind(OpKind::Register);
+        lea.set_op0_register(GPR64[r as usize]);
+        lea.set_op1_kind(OpKind::Memory);
+        lea.set_segment_prefix(Register::None);
+        lea.set_has_lock_prefix(false);
+        lea.set_has_rep_prefix(false);
+        lea.set_has_repne_prefix(false);
+        self.encode(&lea);
     }
 
     /// The way out of an ordinary block. The record is complete by now, or has no captures left.
@@ -1138,6 +1172,30 @@ impl<'a> Emitter<'a> {
         self.cold.store_gs_imm(at::LINK, link);
         self.cold.jump_gs(at::LEAVE);
         at
+    }
+}
+
+/// Whether the address is cut to 32 bits, or its constant part is too long: then it is not simply moved by another base.
+fn address_wraps(insn: &Instruction) -> bool {
+    let constant = match insn.is_ip_rel_memory_operand() {
+        true => insn.ip_rel_memory_address(),
+        false => insn.memory_displacement64(),
+    };
+    insn.memory_base().is_gpr32() || insn.memory_index().is_gpr32() || i32::try_from(constant as i64).is_err()
+}
+
+/// Moves between the accumulator and a constant address have encodings of their own, without a base.
+fn without_moffs(op: Op) -> Op {
+    match op {
+        Op::Mov_AL_moffs8 => Op::Mov_r8_rm8,
+        Op::Mov_AX_moffs16 => Op::Mov_r16_rm16,
+        Op::Mov_EAX_moffs32 => Op::Mov_r32_rm32,
+        Op::Mov_RAX_moffs64 => Op::Mov_r64_rm64,
+        Op::Mov_moffs8_AL => Op::Mov_rm8_r8,
+        Op::Mov_moffs16_AX => Op::Mov_rm16_r16,
+        Op::Mov_moffs32_EAX => Op::Mov_rm32_r32,
+        Op::Mov_moffs64_RAX => Op::Mov_rm64_r64,
+        op => op,
     }
 }
 
