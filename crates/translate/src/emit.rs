@@ -770,7 +770,12 @@ impl<'a> Emitter<'a> {
                 if !insn.is_ip_rel_memory_operand() {
                     insn.set_memory_displ_size(if insn.memory_base().is_gpr32() { 4 } else { 8 });
                 }
-                self.rename(&mut insn);
+                let gs = insn.memory_segment() == Register::GS;
+                if gs || self.out_of_reach(&insn) {
+                    insn = self.load_base(insn, gs, scratch);
+                } else {
+                    self.rename(&mut insn);
+                }
                 self.encode(&insn);
                 self.hot.capture(disp, scratch);
                 self.close_scratch(scratch);
@@ -869,6 +874,12 @@ impl<'a> Emitter<'a> {
         } else {
             self.through_scratch(insn, false);
         }
+    }
+
+    /// Is the operand relative to rip, and too far away from here?
+    fn out_of_reach(&self, insn: &Instruction) -> bool {
+        insn.is_ip_rel_memory_operand()
+            && (insn.ip_rel_memory_address().wrapping_sub(self.hot.here()) as i64).unsigned_abs() > 0x7fff_0000
     }
 
     /// A register that the instruction does not touch, for use inside its rewriting.
@@ -1076,9 +1087,7 @@ impl<'a> Emitter<'a> {
         load.set_op0_register(Register::RCX);
         load.set_has_repne_prefix(false);
         let gs = load.memory_segment() == Register::GS && touches_segment(&load);
-        let far = load.is_ip_rel_memory_operand()
-            && (load.ip_rel_memory_address().wrapping_sub(self.hot.here()) as i64).unsigned_abs() > 0x7fff_0000;
-        if gs || far {
+        if gs || self.out_of_reach(&load) {
             let r = self.scratch_for(&load);
             self.open_scratch(r);
             let rewritten = self.load_base(load, gs, r);

@@ -203,7 +203,7 @@ fn sites_cover(emitted: &Emitted) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 4000, max_local_rejects: u32::MAX, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn random_bytes(code in prop::collection::vec(any::<u8>(), 0..80), opts in options(), entry in entry()) {
