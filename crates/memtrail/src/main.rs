@@ -15,6 +15,7 @@ mod format;
 mod info;
 mod overhead;
 mod points;
+mod progress;
 mod record;
 mod say;
 

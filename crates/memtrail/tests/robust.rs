@@ -768,3 +768,50 @@ fn instructions_that_nobody_knows() {
     assert_eq!((ends.of(me), ends.stdout.as_str()), (5, "went on\n"), "{}", ends.stderr);
     assert!(!ends.stderr.contains("unknown"), "{}", ends.stderr);
 }
+
+/// On a terminal there is a line that tells how far it is; it is gone at the end. Elsewhere there is none (as all the tests
+/// above show, which compare every word).
+#[test]
+fn progress_is_shown_on_terminals() {
+    use std::os::fd::{FromRawFd, OwnedFd};
+    let dir = tempdir().unwrap();
+    let program = compile(&dir, "target", TARGET);
+    let (mut master, mut slave) = (0, 0);
+    let null = std::ptr::null_mut();
+    // SAFETY: openpty fills the two descriptors, which are ours then.
+    let (master, slave) = unsafe {
+        assert_eq!(
+            libc::openpty(&mut master, &mut slave, null, null.cast(), null.cast()),
+            0
+        );
+        (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave))
+    };
+    let mut child = Command::new(MEMTRAIL)
+        .current_dir(dir.path())
+        .env("TERM", "xterm")
+        .args(["record", "-o", "a", "--", &program, "busy", "40000000"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(slave)
+        .spawn()
+        .unwrap();
+    let reader = std::thread::spawn(move || {
+        let (mut text, mut piece) = (Vec::new(), [0; 4096]);
+        let mut master = fs::File::from(master);
+        // The other end is closed: EIO.
+        while let Ok(n @ 1..) = master.read(&mut piece) {
+            text.extend_from_slice(&piece[..n]);
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+    let text = reader.join().unwrap();
+    let lines = text.matches(" words recorded, ").count();
+    assert!(lines >= 1, "{text:?}");
+    assert!(text.contains("B written, "), "{text:?}");
+    let last = text.rsplit(" words recorded, ").next().unwrap();
+    assert!(
+        last.contains("accesses in a (") && last.contains("\u{1b}[2K"),
+        "the line stays: {text:?}"
+    );
+}
