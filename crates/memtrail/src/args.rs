@@ -5,7 +5,14 @@ use std::path::PathBuf;
 
 /// Records every memory access of unmodified x86-64 Linux programs.
 #[derive(Debug, Parser)]
-#[command(name = "memtrail", version, about, arg_required_else_help = true)]
+#[command(
+    name = "memtrail",
+    version,
+    about,
+    arg_required_else_help = true,
+    after_help = "Exit status: that of the recorded command (128 + N after signal N); 125 if memtrail fails, 126 if the \
+        command cannot be executed, 127 if it is not found.\n\nTry: memtrail demo"
+)]
 pub struct Args {
     #[command(subcommand)]
     pub task: Option<Task>,
@@ -17,6 +24,10 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Task {
     /// Run a program and record every access to memory it makes.
+    #[command(
+        after_help = "Examples:\n  memtrail record -- ls -l\n  memtrail record -o ls.mtr -f -- ls -l\n  \
+        memtrail record --discard --summary times.json -- ls -l"
+    )]
     Record(RecordArgs),
     /// What a recording holds.
     Info(InfoArgs),

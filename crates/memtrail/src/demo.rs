@@ -25,7 +25,8 @@ pub fn command(args: &DemoArgs) -> anyhow::Result<u8> {
     }
     let (path, size) = done.file.as_ref().context("no file was written")?;
     let t = &done.totals;
-    println!("\nThe example ran unmodified, and every access it made was recorded:");
+    println!("\nThe example (a matrix product and a walk along a list) ran unmodified, and every access");
+    println!("to memory that it made, from its very first instruction on, was recorded:");
     println!("  accesses      {:>14}", thousands(t.accesses));
     println!("  reads         {:>14}", thousands(t.reads));
     println!("  writes        {:>14}", thousands(t.writes));
@@ -38,9 +39,17 @@ pub fn command(args: &DemoArgs) -> anyhow::Result<u8> {
         bits_per_access(*size, t.accesses)
     );
     println!("\nNext:");
-    println!("  memtrail info {}", path.display());
-    println!("  memtrail dump --limit 20 {}", path.display());
-    println!("  memtrail -- ls -l        # or any program of yours");
+    let name = path.display().to_string();
+    for (next, why) in [
+        (format!("memtrail info {name}"), "what the recording holds"),
+        (
+            format!("memtrail dump --limit 20 {name}"),
+            "the first accesses, one a line",
+        ),
+        ("memtrail -- ls -l".to_string(), "record any program of yours"),
+    ] {
+        println!("  {next:<44} # {why}");
+    }
     Ok(done.status())
 }
 

@@ -15,6 +15,7 @@ mod format;
 mod info;
 mod overhead;
 mod points;
+mod progress;
 mod record;
 mod say;
 
@@ -23,6 +24,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    memtrail_tracee::survive_file_limit();
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {

@@ -7,8 +7,8 @@
 //!   as no register of the address is written in between. Constant addresses need none.
 //! - **after delaying**: what is captured in the middle of a block. Values taken at its start
 //!   belong to the one record per block that there is anyway, as in the paper.
-//! - **after loops**: the same, without the blocks that are affine loops: they have a record per
-//!   entry, not per iteration.
+//! - **after loops**: the same, counting in loops only what is captured in every iteration: nothing in affine loops, which
+//!   have a record per entry, and only the values without a regular step in partly affine ones.
 use crate::args::PointsArgs;
 use crate::elf::{Code, Elf};
 use crate::format::thousands;
@@ -16,7 +16,7 @@ use anyhow::Context;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Register};
 use memtrail_ring::Probes;
 use memtrail_translate::plan::LoopPlan;
-use memtrail_translate::{analyze, Block, Options};
+use memtrail_translate::{analyze, Block, Capture, Options};
 use serde_json::json;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -34,6 +34,7 @@ struct Points {
     /// Values in the records of all blocks.
     values: u64,
     affine_loops: u64,
+    partly_affine_loops: u64,
 }
 
 pub fn command(args: &PointsArgs) -> anyhow::Result<u8> {
@@ -105,10 +106,14 @@ fn block(points: &mut Points, bytes: &[u8], pc: u64) -> u64 {
     points.chaining += chains(&delayed, &with_memory);
     points.delaying += in_the_middle(&delayed);
     points.values += u64::from(plan.words.saturating_sub(1));
-    if matches!(looped.plan.looping, Some(LoopPlan::Affine { .. })) {
-        points.affine_loops += 1;
-    } else {
-        points.loops += in_the_middle(&looped);
+    match &looped.plan.looping {
+        Some(LoopPlan::Affine { .. }) => points.affine_loops += 1,
+        Some(LoopPlan::Partly { free, .. }) => {
+            points.partly_affine_loops += 1;
+            let each_time = |c: &&Capture| c.pos > 0 && free.contains(&c.slot);
+            points.loops += looped.captures.iter().filter(each_time).count() as u64;
+        }
+        None => points.loops += in_the_middle(&looped),
     }
     plan.bytes.into()
 }
@@ -162,23 +167,20 @@ fn print(name: &str, p: &Points) {
         thousands(p.instructions),
         thousands(p.blocks)
     );
-    println!("{:<24} {:>12} {:>11}", "", "points", "reduction");
-    for (what, n) in [
-        ("memory instructions", p.memory_instructions),
-        ("after chaining", p.chaining),
-        ("after delaying", p.delaying),
-        ("after loops", p.loops),
-    ] {
-        println!(
-            "{what:<24} {:>12} {:>10.1}%",
-            thousands(n),
-            reduction(n, p.memory_instructions)
-        );
-    }
+    println!("memory instructions  after chaining  after delaying  after loops  reduction");
     println!(
-        "{} values captured in all, {} affine loops",
+        "{:>19}  {:>14}  {:>14}  {:>11}  {:>8.1}%",
+        thousands(p.memory_instructions),
+        thousands(p.chaining),
+        thousands(p.delaying),
+        thousands(p.loops),
+        reduction(p.loops, p.memory_instructions)
+    );
+    println!(
+        "{} values captured in all, {} affine loops, {} partly affine",
         thousands(p.values),
-        thousands(p.affine_loops)
+        thousands(p.affine_loops),
+        thousands(p.partly_affine_loops)
     );
 }
 
@@ -190,8 +192,10 @@ fn print_json(p: &Points) {
         "after_chaining": p.chaining,
         "after_delaying": p.delaying,
         "after_loops": p.loops,
+        "reduction_percent": reduction(p.loops, p.memory_instructions),
         "values": p.values,
         "affine_loops": p.affine_loops,
+        "partly_affine_loops": p.partly_affine_loops,
     });
     println!("{value:#}");
 }

@@ -6,6 +6,7 @@ use crate::args::{ProbeMode, RecordArgs};
 use crate::failure::OURS;
 use crate::format::{bytes, thousands};
 use crate::info::{bits_per_access, totals_json};
+use crate::progress::Progress;
 use crate::say;
 use anyhow::{bail, Context};
 use memtrail_collect::{CollectError, Notice, Options, Outcome, Piece, Session, Sink, Stop};
@@ -25,18 +26,29 @@ enum Store {
     Nowhere,
 }
 
-impl Sink for Store {
+/// A store that tells how far it is.
+struct Watched {
+    store: Store,
+    progress: Progress,
+}
+
+impl Sink for Watched {
     fn definitions(&mut self, process: u32, words: &[u64]) -> io::Result<()> {
-        match self {
+        match &mut self.store {
             Store::File(writer) => writer.definitions(process, words),
             Store::Nowhere => Ok(()),
         }
     }
     fn records(&mut self, piece: &Piece<'_>) -> io::Result<()> {
-        match self {
-            Store::File(writer) => writer.records(piece),
-            Store::Nowhere => Ok(()),
-        }
+        let written = match &mut self.store {
+            Store::File(writer) => {
+                writer.records(piece)?;
+                Some(writer.written())
+            }
+            Store::Nowhere => None,
+        };
+        self.progress.add(piece.words.len(), written);
+        Ok(())
     }
     fn warning(&mut self, text: &str) {
         say::line(text);
@@ -109,7 +121,11 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
         discard: args.discard,
         follow: !args.no_follow,
     };
-    let session = Session::create(&options).context("cannot make the shared memory")?;
+    let session = Session::create(&options).map_err(|e| {
+        let limited = e.kind() == io::ErrorKind::FileTooLarge;
+        let hint = if limited { " (ulimit -f is too low)" } else { "" };
+        anyhow::Error::new(e).context(format!("cannot make the shared memory{hint}"))
+    })?;
     let xsave = xsave_table();
     let held = launch(&Command {
         program: program.clone(),
@@ -124,7 +140,7 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
         None
     };
     let target = held.exec()?;
-    let (mut store, path) = match output.map(|o| o.start(&header(args, pid, &xsave))) {
+    let (store, path) = match output.map(|o| o.start(&header(args, pid, &xsave))) {
         None => (Store::Nowhere, None),
         Some(Ok((writer, path))) => (Store::File(Box::new(writer)), Some(path)),
         Some(Err(error)) => {
@@ -132,7 +148,12 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
             return Err(error);
         }
     };
-    let outcome = memtrail_collect::record(&session, target, &xsave, &mut store, &mut notice)?;
+    let mut watched = Watched {
+        store,
+        progress: Progress::new(),
+    };
+    let outcome = memtrail_collect::record(&session, target, &xsave, &mut watched, &mut notice)?;
+    let store = watched.store;
     let totals = totals_of(&outcome);
     let file = match store {
         Store::File(writer) if outcome.drained.failure.is_none() => {

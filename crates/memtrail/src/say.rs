@@ -5,8 +5,10 @@ use std::io::Write;
 /// One line to the user, in one piece: the target writes to the same terminal.
 pub fn line(text: impl std::fmt::Display) {
     let line = format!("memtrail: {text}\n");
-    // If nobody listens there is nobody to tell.
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    crate::progress::aside(|| {
+        // If nobody listens there is nobody to tell.
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    });
 }
 
 /// An error with its causes. A cause that its effect already names is not said twice.

@@ -123,12 +123,6 @@ fn bad_outputs_are_told_before_anything_runs() {
 }
 
 #[test]
-fn a_disk_that_is_full_from_the_start() {
-    let args = ["record", "-f", "-o", "/dev/full", "--", "true"];
-    expect(&args, 125, "No space left on device");
-}
-
-#[test]
 fn the_default_name_tells_program_and_process() {
     let dir = tempdir().unwrap();
     let done = memtrail(&dir, &["--", "sh", "-c", "echo $$"]);
@@ -249,33 +243,6 @@ fn wait_for(path: &Path) -> bool {
         std::thread::sleep(Duration::from_millis(20));
     }
     false
-}
-
-#[test]
-fn a_killed_collector_does_not_hang_the_target() {
-    let dir = tempdir().unwrap();
-    let (ready, go, done) = (dir.path().join("ready"), dir.path().join("go"), dir.path().join("done"));
-    let script = format!(
-        "touch {}; while [ ! -e {} ]; do :; done; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; touch {}",
-        ready.display(),
-        go.display(),
-        done.display()
-    );
-    let mut child = Command::new(env!("CARGO_BIN_EXE_memtrail"))
-        .current_dir(dir.path())
-        .args(["record", "-o", "a", "--", "sh", "-c", &script])
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    assert!(wait_for(&ready));
-    child.kill().unwrap();
-    child.wait().unwrap();
-    fs::write(&go, "").unwrap();
-    assert!(wait_for(&done), "the target hangs");
-    let info = memtrail(&dir, &["info", "a"]);
-    assert_eq!(info.status.code(), Some(0), "{}", stderr(&info));
-    assert!(stderr(&info).contains("cut off"));
 }
 
 #[test]

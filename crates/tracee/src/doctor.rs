@@ -52,7 +52,8 @@ pub fn examine() -> Vec<Finding> {
         memfd(),
         fsgsbase(),
         extended_state(),
-        address_space(),
+        limit("address space", libc::RLIMIT_AS as i32, "ulimit -v unlimited"),
+        limit("file size", libc::RLIMIT_FSIZE as i32, "ulimit -f unlimited"),
     ]
 }
 
@@ -65,9 +66,13 @@ fn machine() -> Finding {
 }
 
 /// pidfd_open came with 5.3, the youngest thing we need.
+const OLDEST: (u32, u32) = (5, 3);
+
 fn kernel() -> Finding {
-    const OLDEST: (u32, u32) = (5, 3);
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    kernel_of(&std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default())
+}
+
+fn kernel_of(release: &str) -> Finding {
     let found = Finding::good("kernel", release.trim());
     let mut numbers = release
         .split(|c: char| !c.is_ascii_digit())
@@ -80,8 +85,13 @@ fn kernel() -> Finding {
 }
 
 fn ptrace_scope() -> Finding {
+    let text = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok();
+    ptrace_scope_of(text.as_deref(), capable_of_ptrace())
+}
+
+fn ptrace_scope_of(text: Option<&str>, capable: bool) -> Finding {
     let name = "ptrace_scope";
-    let Ok(text) = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope") else {
+    let Some(text) = text else {
         return Finding::good(name, "no Yama: not restricted");
     };
     match text.trim() {
@@ -89,11 +99,7 @@ fn ptrace_scope() -> Finding {
         "1" => Finding::good(name, "1: children may be traced, which is enough"),
         "2" => {
             let advice = "run as root, or: sysctl kernel.yama.ptrace_scope=1";
-            let verdict = if capable_of_ptrace() {
-                Verdict::Note
-            } else {
-                Verdict::Bad
-            };
+            let verdict = if capable { Verdict::Note } else { Verdict::Bad };
             Finding::good(name, "2: only CAP_SYS_PTRACE may trace").but(verdict, advice)
         }
         other => Finding::good(name, format!("{other}: nobody may trace")).but(
@@ -165,7 +171,10 @@ fn memfd() -> Finding {
 fn fsgsbase() -> Finding {
     const HWCAP2_FSGSBASE: u64 = 2;
     // SAFETY: getauxval takes a number and returns one.
-    let have = unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0;
+    fsgsbase_of(unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0)
+}
+
+fn fsgsbase_of(have: bool) -> Finding {
     if have {
         return Finding::good("FSGSBASE", "user code can set segment bases");
     }
@@ -186,15 +195,15 @@ fn extended_state() -> Finding {
     Finding::good("vectors", format!("{vectors}, XCR0 {xcr0:#x}"))
 }
 
-fn address_space() -> Finding {
-    let name = "address space";
+/// The session is a large and nearly empty file that is mapped: two limits know only its size.
+fn limit(name: &'static str, resource: i32, cure: &str) -> Finding {
     // SAFETY: zero bytes are a valid rlimit, and getrlimit fills it.
     let limit = unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
-        libc::getrlimit(libc::RLIMIT_AS, &mut limit);
+        libc::getrlimit(resource as _, &mut limit);
         limit.rlim_cur
     };
-    if limit == libc::RLIM_INFINITY || limit == 0 {
+    if limit == libc::RLIM_INFINITY {
         return Finding::good(name, "not limited");
     }
     let found = Finding::good(name, format!("limited to {} MB", limit >> 20));
@@ -203,13 +212,45 @@ fn address_space() -> Finding {
     }
     found.but(
         Verdict::Bad,
-        "memtrail maps much and uses little of it: ulimit -v unlimited",
+        format!("memtrail reserves much and uses little of it: {cure}"),
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Verdict::{Bad, Good, Note};
+
+    /// Causes that this machine does not have.
+    #[test]
+    fn causes_are_recognised() {
+        for (finding, verdict, says) in [
+            (kernel_of("6.1.0-13-amd64\n"), Good, ""),
+            (kernel_of("5.3.0"), Good, ""),
+            (kernel_of("5.2.99"), Bad, "Linux 5.3 or later"),
+            (kernel_of("4.19.0-21-amd64"), Bad, "Linux 5.3 or later"),
+            (kernel_of(""), Note, "mount /proc"),
+            (ptrace_scope_of(None, false), Good, ""),
+            (ptrace_scope_of(Some("0\n"), false), Good, ""),
+            (ptrace_scope_of(Some("1\n"), false), Good, ""),
+            (
+                ptrace_scope_of(Some("2\n"), true),
+                Note,
+                "sysctl kernel.yama.ptrace_scope=1",
+            ),
+            (
+                ptrace_scope_of(Some("2\n"), false),
+                Bad,
+                "sysctl kernel.yama.ptrace_scope=1",
+            ),
+            (ptrace_scope_of(Some("3\n"), true), Bad, "cannot be lowered"),
+            (fsgsbase_of(true), Good, ""),
+            (fsgsbase_of(false), Bad, "nofsgsbase"),
+        ] {
+            assert_eq!(finding.verdict, verdict, "{finding:?}");
+            assert!(finding.advice.as_deref().unwrap_or("").contains(says), "{finding:?}");
+        }
+    }
 
     #[test]
     fn a_machine_that_runs_these_tests_can_record() {

@@ -54,6 +54,12 @@ extern "C" fn note_dispositions() {
 #[link_section = ".init_array"]
 static NOTE_DISPOSITIONS: extern "C" fn() = note_dispositions;
 
+/// To be called first: a limit on file sizes must end in an error that can be reported, not in our death. Targets are not
+/// affected.
+pub fn survive_file_limit() {
+    set_disposition(libc::SIGXFSZ, libc::SIG_IGN);
+}
+
 fn disposition(signal: i32) -> usize {
     let mut old = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: with no new action sigaction only fills `old`, whose zero bytes are valid anyway.
@@ -121,8 +127,6 @@ pub fn launch(command: &Command) -> Result<Held, Error> {
     };
     // Were it ignored, ended children would vanish before their status could be read.
     set_disposition(libc::SIGCHLD, libc::SIG_DFL);
-    // A limit on file sizes must end in an error that can be reported, not in our death.
-    set_disposition(libc::SIGXFSZ, libc::SIG_IGN);
     let mine = go_write.as_raw_fd();
     // SAFETY: the child calls nothing but async-signal-safe functions until exec or exit.
     let pid = unsafe { libc::fork() };

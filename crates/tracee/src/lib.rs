@@ -31,7 +31,7 @@ pub use cpu::{xsave_table, XsaveComponent, XsaveTable};
 pub use doctor::{examine, Finding, Verdict};
 pub use error::Error;
 pub use inject::{inject, Payload, Serials};
-pub use launch::{launch, program_is_wrong, run_native, Command, Held, Unfit};
+pub use launch::{launch, program_is_wrong, run_native, survive_file_limit, Command, Held, Unfit};
 pub use process::{poll_pid, Ended, Events, PidFd, Polled, Usage, Wake};
 pub use signals::{interrupts, Interrupts};
 pub use stopped::{interrupt, seize, wait, Event, Status, Stopped};

@@ -374,6 +374,12 @@ fn exit_of(insn: &Instruction) -> Exit {
             target: insn.near_branch64(),
         },
         _ => match insn.mnemonic() {
+            // Each lane's address is cut to 32 bits before our own gs base is replaced: no rewriting can do that.
+            _ if insn.is_vsib() && insn.memory_segment() == Register::GS && insn.memory_base().is_gpr32() => {
+                Exit::Emulate
+            }
+            // An address that the instruction only implies cannot be given another base.
+            _ if insn.memory_segment() == Register::GS && implied_address(insn) => Exit::Emulate,
             Mnemonic::Rdgsbase | Mnemonic::Wrgsbase | Mnemonic::Wrfsbase | Mnemonic::Lgs | Mnemonic::Lfs => {
                 Exit::Emulate
             }
@@ -386,6 +392,22 @@ fn exit_of(insn: &Instruction) -> Exit {
             _ => Exit::Fall,
         },
     }
+}
+
+/// xlat, string instructions and maskmov: their address registers are not theirs to choose.
+fn implied_address(insn: &Instruction) -> bool {
+    insn.mnemonic() == Mnemonic::Xlatb
+        || (0..insn.op_count()).any(|op| {
+            matches!(
+                insn.op_kind(op),
+                OpKind::MemorySegSI
+                    | OpKind::MemorySegESI
+                    | OpKind::MemorySegRSI
+                    | OpKind::MemorySegDI
+                    | OpKind::MemorySegEDI
+                    | OpKind::MemorySegRDI
+            )
+        })
 }
 
 /// Instructions after which decoding on makes no sense.

@@ -10,6 +10,8 @@
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod plan;
 
@@ -27,5 +29,10 @@ pub mod effects;
 pub use code::Code;
 mod emit;
 pub mod layout;
+
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod properties;
 
 pub use emit::{emit, emit_entry, emit_with, EmitScratch, Emitted, Entry, LinkKind, Place, Recorded, Site, SitePc};

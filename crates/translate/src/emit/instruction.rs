@@ -1,6 +1,6 @@
 //! One instruction of the target: copied, or rewritten where it meets r15, gs or a distance too far.
 use super::registers::{part, GPR64};
-use super::{Emitter, SitePc};
+use super::{Emitter, SitePc, RDX};
 use crate::analyze::{Block, Capture};
 use crate::layout as at;
 use crate::plan::FIRST;
@@ -121,7 +121,12 @@ impl Emitter<'_> {
                 if !insn.is_ip_rel_memory_operand() {
                     insn.set_memory_displ_size(if insn.memory_base().is_gpr32() { 4 } else { 8 });
                 }
-                self.rename(&mut insn);
+                let gs = insn.memory_segment() == Register::GS;
+                if gs || self.out_of_reach(&insn) {
+                    insn = self.load_base(insn, gs, scratch);
+                } else {
+                    self.rename(&mut insn);
+                }
                 self.encode(&insn);
                 self.hot.capture(disp, scratch);
                 self.close_scratch(scratch);
@@ -141,10 +146,12 @@ impl Emitter<'_> {
     /// Encode at the current place. Every instruction given here is encodable by construction.
     pub(super) fn encode(&mut self, insn: &Instruction) -> bool {
         let done = self.encoder.encode(insn, self.hot.here()).is_ok();
-        let mut bytes = self.encoder.take_buffer();
-        if done {
-            self.hot.put(&bytes);
+        if cfg!(test) {
+            assert!(done, "cannot encode {insn:?}");
         }
+        let mut bytes = self.encoder.take_buffer();
+        // Were the impossible to happen, the target must not go on as if nothing were missing.
+        self.hot.put(if done { &bytes } else { &[0x0f, 0x0b] });
         bytes.clear();
         self.encoder.set_buffer(bytes);
         done
@@ -220,6 +227,12 @@ impl Emitter<'_> {
         }
     }
 
+    /// Is the operand relative to rip, and too far away from here?
+    pub(super) fn out_of_reach(&self, insn: &Instruction) -> bool {
+        insn.is_ip_rel_memory_operand()
+            && (insn.ip_rel_memory_address().wrapping_sub(self.hot.here()) as i64).unsigned_abs() > 0x7fff_0000
+    }
+
     /// A register that the instruction does not touch, for use inside its rewriting.
     pub(super) fn scratch_for(&self, insn: &Instruction) -> u8 {
         let mut infos = iced_x86::InstructionInfoFactory::new();
@@ -263,12 +276,24 @@ impl Emitter<'_> {
 
     pub(super) fn load_base(&mut self, mut insn: Instruction, gs: bool, r: u8) -> Instruction {
         self.rename(&mut insn);
-        if insn.is_ip_rel_memory_operand() {
+        insn.set_code(without_moffs(insn.code()));
+        if gs && address_wraps(&insn) {
+            self.load_effective_address(&insn, r);
+            self.hot.store_gs(at::SAVED_RDX, RDX);
+            self.now.rdx_saved = true;
+            self.mark();
+            self.hot.load_gs(RDX, at::APP_GS);
+            self.hot.add_reg(r, RDX);
+            self.hot.load_gs(RDX, at::SAVED_RDX);
+            self.now.rdx_saved = false;
+            self.mark();
+            insn.set_memory_displacement64(0);
+            insn.set_memory_index(Register::None);
+        } else if insn.is_ip_rel_memory_operand() {
             let target = insn.ip_rel_memory_address();
             if gs {
                 self.hot.load_gs(r, at::APP_GS);
-                let displ = target as i32 as i64;
-                insn.set_memory_displacement64(displ as u64);
+                insn.set_memory_displacement64(target);
             } else {
                 self.hot.load_imm(r, target);
                 insn.set_memory_displacement64(0);
@@ -286,6 +311,26 @@ impl Emitter<'_> {
         }
         insn.set_memory_displ_size(8);
         insn
+    }
+
+    /// `lea r, [the instruction's memory operand]`, without its segment.
+    pub(super) fn load_effective_address(&mut self, insn: &Instruction, r: u8) {
+        if insn.is_ip_rel_memory_operand() {
+            return self.hot.load_imm(r, insn.ip_rel_memory_address());
+        }
+        if insn.memory_base() == Register::None && insn.memory_index() == Register::None {
+            return self.hot.load_imm(r, insn.memory_displacement64());
+        }
+        let mut lea = *insn;
+        lea.set_code(Op::Lea_r64_m);
+        lea.set_op0_kind(OpKind::Register);
+        lea.set_op0_register(GPR64[r as usize]);
+        lea.set_op1_kind(OpKind::Memory);
+        lea.set_segment_prefix(Register::None);
+        lea.set_has_lock_prefix(false);
+        lea.set_has_rep_prefix(false);
+        lea.set_has_repne_prefix(false);
+        self.encode(&lea);
     }
 }
 
