@@ -1104,8 +1104,9 @@ impl<'a> Emitter<'a> {
     /// A jump that can be linked to the translation of `target`.
     fn link_jump(&mut self, target: u64) {
         self.now.pc = SitePc::Const(target);
-        self.hot.align_for_patch(0, 5);
+        // The padding belongs to the jump: a call has pushed its return address by now.
         self.mark();
+        self.hot.align_for_patch(0, 5);
         self.hot.put(&[0xe9]);
         let patch = self.hot.here();
         let stub = self.stub(LinkKind::Direct { target, patch });
