@@ -86,10 +86,10 @@ global_asm!(
     "MISS 0x10000, 48",
     "rt_miss_hit:",
     "cmp qword ptr gs:[0xf8], 0",
-    "jne rt_miss_slow",
-    // From here on a signal handler does the rest itself (`finish_miss`).
+    // From here on a signal handler does the rest itself (`finish_miss`): no signal was waiting, or none could come now.
     ".globl rt_miss_found, rt_miss_end",
     "rt_miss_found:",
+    "jne rt_miss_slow",
     "add al, 0x7f",
     "sahf",
     "mov rbx, gs:[0x110]",

@@ -74,6 +74,12 @@ pub fn copy_actions(t: &Thread) -> u64 {
     alloc::boxed::Box::leak(copy) as *mut Actions as u64
 }
 
+/// Give back what [`copy_actions`] made, when no thread uses it any more.
+pub fn free_actions(copy: u64) {
+    // SAFETY: made by `copy_actions` and used by one thread only, which is gone.
+    drop(unsafe { alloc::boxed::Box::from_raw(copy as *mut Actions) });
+}
+
 pub fn has_handler(t: &Thread, n: u32) -> bool {
     actions(t).0[n as usize].handler > 1
 }

@@ -227,12 +227,15 @@ fn clone(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64)
         child.altstack = t.altstack;
     }
     child.pending.mask = mask;
-    let (top, this) = (child.stack_top, child.this);
+    let (top, this, actions) = (child.stack_top, child.this, child.actions);
     // SAFETY: the child runs on its own runtime stack and goes on in `rt_thread_begin`.
     let r = unsafe { entry::rt_clone(flags as usize, top, ptid as usize, ctid as usize, tls as usize, this) };
     signals::set_mask(mask);
-    if sys::is_error(r) || flags & CLONE_VFORK != 0 {
-        // No child, or it has exec'ed or exited by now: its area is free.
+    if sys::is_error(r) || flags & (CLONE_VFORK | CLONE_THREAD) == CLONE_VFORK {
+        // No child, or it has exec'ed or exited by now: what it had is free.
+        if flags & CLONE_SIGHAND == 0 {
+            signals::free_actions(actions);
+        }
         thread::release(this);
         if !sys::is_error(r) {
             end_request(r as u32);
@@ -314,7 +317,9 @@ fn exit_thread(t: &mut Thread, status: u64) {
     process::announce_end(t.serial, status as u32);
     signals::set_mask(u64::MAX);
     buffer::close(t);
-    thread::release_own(t);
+    if !t.shares_memory_with_parent {
+        thread::release_own(t);
+    }
     raw(sys::EXIT, &[status, 0, 0, 0, 0, 0]);
 }
 

@@ -342,3 +342,27 @@ fn part_of(r: Register) -> Register {
 pub(super) fn touches_segment(insn: &Instruction) -> bool {
     !matches!(insn.mnemonic(), Mnemonic::Lea | Mnemonic::Nop)
 }
+
+/// Whether the address is cut to 32 bits, or its constant part is too long: then it is not simply moved by another base.
+fn address_wraps(insn: &Instruction) -> bool {
+    let constant = match insn.is_ip_rel_memory_operand() {
+        true => insn.ip_rel_memory_address(),
+        false => insn.memory_displacement64(),
+    };
+    insn.memory_base().is_gpr32() || insn.memory_index().is_gpr32() || i32::try_from(constant as i64).is_err()
+}
+
+/// Moves between the accumulator and a constant address have encodings of their own, without a base.
+fn without_moffs(op: Op) -> Op {
+    match op {
+        Op::Mov_AL_moffs8 => Op::Mov_r8_rm8,
+        Op::Mov_AX_moffs16 => Op::Mov_r16_rm16,
+        Op::Mov_EAX_moffs32 => Op::Mov_r32_rm32,
+        Op::Mov_RAX_moffs64 => Op::Mov_r64_rm64,
+        Op::Mov_moffs8_AL => Op::Mov_rm8_r8,
+        Op::Mov_moffs16_AX => Op::Mov_rm16_r16,
+        Op::Mov_moffs32_EAX => Op::Mov_rm32_r32,
+        Op::Mov_moffs64_RAX => Op::Mov_rm64_r64,
+        op => op,
+    }
+}
