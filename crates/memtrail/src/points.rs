@@ -31,8 +31,9 @@ struct Points {
     chaining: u64,
     delaying: u64,
     loops: u64,
-    /// Values in the records of all blocks.
+    /// Values in the records of all blocks, and those of them that are stored anew in every iteration of loops.
     values: u64,
+    values_after_loops: u64,
     affine_loops: u64,
     partly_affine_loops: u64,
 }
@@ -112,8 +113,12 @@ fn block(points: &mut Points, bytes: &[u8], pc: u64) -> u64 {
             points.partly_affine_loops += 1;
             let each_time = |c: &&Capture| c.pos > 0 && free.contains(&c.slot);
             points.loops += looped.captures.iter().filter(each_time).count() as u64;
+            points.values_after_loops += free.len() as u64;
         }
-        None => points.loops += in_the_middle(&looped),
+        None => {
+            points.loops += in_the_middle(&looped);
+            points.values_after_loops += u64::from(looped.plan.words.saturating_sub(1));
+        }
     }
     plan.bytes.into()
 }
@@ -177,8 +182,9 @@ fn print(name: &str, p: &Points) {
         reduction(p.loops, p.memory_instructions)
     );
     println!(
-        "{} values captured in all, {} affine loops, {} partly affine",
+        "{} values captured, {} after loops ({} affine, {} partly affine)",
         thousands(p.values),
+        thousands(p.values_after_loops),
         thousands(p.affine_loops),
         thousands(p.partly_affine_loops)
     );
@@ -194,6 +200,7 @@ fn print_json(p: &Points) {
         "after_loops": p.loops,
         "reduction_percent": reduction(p.loops, p.memory_instructions),
         "values": p.values,
+        "values_after_loops": p.values_after_loops,
         "affine_loops": p.affine_loops,
         "partly_affine_loops": p.partly_affine_loops,
     });

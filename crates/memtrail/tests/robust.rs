@@ -75,7 +75,8 @@ impl Run {
     }
 
     fn tell(&mut self, line: &str) {
-        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+        // Whoever has ended cannot hear it; how it ended is seen later.
+        let _ = writeln!(self.child.stdin.as_mut().unwrap(), "{line}");
     }
 
     /// Kills memtrail and waits until it is dead, but leaves the zombie: a target must not take that for life.
