@@ -350,8 +350,18 @@ fn wrapped_trips(counter: &Step) -> Option<u64> {
 fn parse_left(block: &Block, head: u64) -> Result<Cut, DecodeError> {
     let branch = left(head).unwrap_or(u32::MAX);
     match u16::try_from(branch).ok().filter(|&b| block.side(b).is_some()) {
-        Some(branch) => Ok(Cut { insn: branch + 1, rcx: 0, rsi: 0, rdi: 0, lanes: 0, begun: false }),
-        None => Err(DecodeError::BadCut { insn: branch.into(), insns: block.plan.insn_offsets.len() }),
+        Some(branch) => Ok(Cut {
+            insn: branch + 1,
+            rcx: 0,
+            rsi: 0,
+            rdi: 0,
+            lanes: 0,
+            begun: false,
+        }),
+        None => Err(DecodeError::BadCut {
+            insn: branch.into(),
+            insns: block.plan.insn_offsets.len(),
+        }),
     }
 }
 

@@ -233,8 +233,16 @@ mod tests {
             (ptrace_scope_of(None, false), Good, ""),
             (ptrace_scope_of(Some("0\n"), false), Good, ""),
             (ptrace_scope_of(Some("1\n"), false), Good, ""),
-            (ptrace_scope_of(Some("2\n"), true), Note, "sysctl kernel.yama.ptrace_scope=1"),
-            (ptrace_scope_of(Some("2\n"), false), Bad, "sysctl kernel.yama.ptrace_scope=1"),
+            (
+                ptrace_scope_of(Some("2\n"), true),
+                Note,
+                "sysctl kernel.yama.ptrace_scope=1",
+            ),
+            (
+                ptrace_scope_of(Some("2\n"), false),
+                Bad,
+                "sysctl kernel.yama.ptrace_scope=1",
+            ),
             (ptrace_scope_of(Some("3\n"), true), Bad, "cannot be lowered"),
             (fsgsbase_of(true), Good, ""),
             (fsgsbase_of(false), Bad, "nofsgsbase"),

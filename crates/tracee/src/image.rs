@@ -138,7 +138,10 @@ pub(crate) fn wrong_machine(header: &[u8]) -> Option<String> {
     match (header.get(4), half(header, 18).ok()) {
         (Some(&CLASS_64), Some(X86_64)) => None,
         (_, Some(I386)) => Some("a 32-bit program".to_string()),
-        (_, machine) => Some(format!("a program for another machine (ELF machine {})", machine.unwrap_or(0))),
+        (_, machine) => Some(format!(
+            "a program for another machine (ELF machine {})",
+            machine.unwrap_or(0)
+        )),
     }
 }
 
