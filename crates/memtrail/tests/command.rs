@@ -265,7 +265,10 @@ fn points_only_ever_shrink() {
     assert!(n("after_chaining") <= n("memory_instructions"));
     assert!(n("after_delaying") < n("after_chaining"));
     assert!(n("after_loops") <= n("after_delaying"));
-    assert!(n("affine_loops") > 0 && n("values_after_loops") < n("values"), "{value:#}");
+    assert!(
+        n("affine_loops") > 0 && n("values_after_loops") < n("values"),
+        "{value:#}"
+    );
     let done = memtrail(&dir, &["points", "/etc/passwd"]);
     assert_eq!(done.status.code(), Some(125));
 }

@@ -572,6 +572,7 @@ fn a_tracer_is_noticed() {
     }
     let tracer = std::thread::spawn(move || {
         // Not `spawn`: the exec stops, and spawn waits for the exec to succeed, which it has by then.
+        #[allow(clippy::zombie_processes)] // waited for below, as its tracer
         let mut child = command.spawn().unwrap();
         let pid = child.id() as i32;
         let mut status = 0;
