@@ -161,7 +161,7 @@ pub fn once(prepared: &Prepared, mode: Mode, dir: &Path, memtrail: Option<&Path>
     Ok(Sample {
         cpu: number("target_user_seconds")? + number("target_system_seconds")?,
         wall,
-        ring_bytes: json.get("ring_bytes").and_then(Value::as_u64),
+        ring_bytes: json.get("ring_words").and_then(Value::as_u64).map(|w| 8 * w),
         records: json.get("records").and_then(Value::as_u64),
     })
 }
