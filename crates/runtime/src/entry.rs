@@ -223,7 +223,6 @@ global_asm!(
     "mov rdi, rbx",
     "call rt_thread_begin",
     "jmp rt_resume",
-    // void rt_exit_thread(area, bytes): unmaps the area this thread runs on, then exits.
     ".globl rt_restorer",
     "rt_restorer:",
     "mov eax, 15",

@@ -62,7 +62,7 @@ extern "C" fn rt_boot(boot: &Boot) {
     t.fs_base = boot.fs_base;
     t.app_gs = boot.gs_base;
     thread::set_gs(t.this);
-    signals::begin(t, boot.gs_base != 0);
+    signals::begin(t);
     let how = if boot.process == 0 && boot.thread == 0 && boot.reserved == 0 {
         0
     } else {

@@ -132,7 +132,7 @@ pub fn use_signal_stack(t: &Thread) {
 }
 
 /// First thread of a new image.
-pub fn begin(t: &mut Thread, _had_gs: bool) {
+pub fn begin(t: &mut Thread) {
     let mut all = Actions([Action::default(); 65]);
     for n in 1..=64 {
         kernel_action(n, None, Some(&mut all.0[n as usize]));
@@ -142,8 +142,7 @@ pub fn begin(t: &mut Thread, _had_gs: bool) {
     for n in SYNC {
         install_ours(n, 0);
     }
-    // After a signal that came first, the target meets the same fault again.
-    let Some(mask) = hold(t) else { return };
+    let mask = set_mask(u64::MAX);
     t.blocked_sync = mask & SYNC_MASK;
     set_mask(mask);
 }
@@ -404,9 +403,8 @@ pub fn synthesize(t: &mut Thread, n: u32, code: u32, addr: u64, trapno: u64, err
     info[0] = n as u64;
     info[1] = code as u64;
     info[2] = addr;
-    let mut mask = 0u64;
-    // SAFETY: reads the mask into our word.
-    unsafe { sys::call(sys::RT_SIGPROCMASK, [0, 0, &mut mask as *mut u64 as usize, 8, 0, 0]) };
+    // After a signal that came first, the target meets the same fault again.
+    let Some(mask) = hold(t) else { return };
     if t.blocked_sync & bit(n) != 0 {
         die_by(t, n);
     }

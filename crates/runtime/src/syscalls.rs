@@ -37,7 +37,7 @@ pub fn run(t: &mut Thread) {
         sys::RT_SIGACTION => signals::sigaction(t, a[0], a[1], a[2], a[3]),
         sys::RT_SIGPROCMASK => signals::sigprocmask(t, a[0], a[1], a[2], a[3]),
         sys::SIGALTSTACK => signals::sigaltstack(t, a[0], a[1]),
-        sys::MMAP | sys::MUNMAP | sys::MPROTECT | sys::MREMAP | sys::PKEY_MPROTECT => mapping(t, n, &a),
+        sys::MMAP | sys::MUNMAP | sys::MPROTECT | sys::MREMAP | sys::PKEY_MPROTECT => mapping(n, &a),
         sys::CLONE => clone(t, a[0], a[1], a[2], a[3], a[4]),
         sys::FORK => clone(t, 17, 0, 0, 0, 0),
         sys::VFORK => clone(t, 17 | CLONE_VM | CLONE_VFORK, 0, 0, 0, 0),
@@ -124,8 +124,7 @@ fn page_up(v: u64) -> u64 {
 }
 
 /// Calls that change mappings: code in the range dies first.
-fn mapping(t: &Thread, n: usize, a: &[u64; 6]) -> isize {
-    let _ = t;
+fn mapping(n: usize, a: &[u64; 6]) -> isize {
     // The lock is held over the call, so that no other thread translates from a mapping in flux.
     let mut cache = CACHE.lock();
     match n {
