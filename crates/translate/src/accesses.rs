@@ -17,77 +17,71 @@ pub struct Accesses<'a> {
     pub list: Vec<PlannedAccess>,
 }
 
-#[derive(Clone, Copy)]
-struct Site {
-    i: usize,
-}
-
 impl Accesses<'_> {
     /// Add the accesses of instruction number `i`; the machine is as before it.
     pub fn of(&mut self, insn: &Instruction, effects: &Effects, i: usize) {
-        let at = Site { i };
-        if self.special(insn, at) {
+        if self.special(insn, i) {
             return;
         }
         if memory_operand(insn).is_none() {
-            self.stack(insn, at);
+            self.stack(insn, i);
             return;
         }
         if insn.mnemonic() == Mnemonic::Pop {
             // The operand's address is computed after the increment.
             let size = insn.stack_pointer_increment() as u64;
-            self.plain(at, Kind::Read, Addr::of(self.machine.regs[RSP_REG]), size as u32);
+            self.plain(i, Kind::Read, Addr::of(self.machine.regs[RSP_REG]), size as u32);
             let saved = self.machine.regs[RSP_REG];
             self.machine.regs[RSP_REG] = saved.offset(size);
             let addr = self.address(insn, i);
             self.machine.regs[RSP_REG] = saved;
-            self.plain(at, Kind::Write, addr, insn.memory_size().size() as u32);
+            self.plain(i, Kind::Write, addr, insn.memory_size().size() as u32);
             return;
         }
         let addr = self.address(insn, i);
         let shape = self.operand_shape(insn, addr, i);
         if effects.reads {
-            self.push(at, Kind::Read, shape);
+            self.push(i, Kind::Read, shape);
         }
         if effects.writes {
-            self.push(at, Kind::Write, shape);
+            self.push(i, Kind::Write, shape);
         }
-        self.stack(insn, at);
+        self.stack(insn, i);
     }
 
     /// The implicit stack access of push, pop, call and near ret.
-    fn stack(&mut self, insn: &Instruction, at: Site) {
+    fn stack(&mut self, insn: &Instruction, i: usize) {
         if !insn.is_stack_instruction() {
             return;
         }
         let inc = insn.stack_pointer_increment();
         let top = Addr::of(self.machine.regs[RSP_REG]);
         match insn.mnemonic() {
-            Mnemonic::Ret => self.plain(at, Kind::Read, top, 8),
+            Mnemonic::Ret => self.plain(i, Kind::Read, top, 8),
             _ if inc < 0 => {
                 let addr = Addr::of(self.machine.regs[RSP_REG].offset(inc as i64 as u64));
-                self.plain(at, Kind::Write, addr, inc.unsigned_abs());
+                self.plain(i, Kind::Write, addr, inc.unsigned_abs());
             }
-            _ if inc > 0 => self.plain(at, Kind::Read, top, inc as u32),
+            _ if inc > 0 => self.plain(i, Kind::Read, top, inc as u32),
             _ => {}
         }
     }
 
     /// Instructions whose accesses do not follow from one memory operand.
-    fn special(&mut self, insn: &Instruction, at: Site) -> bool {
+    fn special(&mut self, insn: &Instruction, i: usize) -> bool {
         use Mnemonic::*;
         match insn.mnemonic() {
             Prefetch | Prefetchw | Prefetchwt1 | Prefetchnta | Prefetcht0 | Prefetcht1 | Prefetcht2 | Prefetchit0
             | Prefetchit1 => {
-                let addr = self.address(insn, at.i);
-                self.plain(at, Kind::Prefetch, addr, 1);
+                let addr = self.address(insn, i);
+                self.plain(i, Kind::Prefetch, addr, 1);
             }
             Nop | Lea | Clflush | Clflushopt | Clwb | Cldemote | Invlpg => {}
             Movsb | Movsw | Movsd | Movsq | Stosb | Stosw | Stosd | Stosq | Lodsb | Lodsw | Lodsd | Lodsq | Cmpsb
             | Cmpsw | Cmpsd | Cmpsq | Scasb | Scasw | Scasd | Scasq
                 if insn.is_string_instruction() =>
             {
-                self.string(insn, at)
+                self.string(insn, i)
             }
             Xlatb => {
                 let al = self
@@ -96,31 +90,31 @@ impl Accesses<'_> {
                 let lin = self.machine.regs[RBX].add(&al, 1);
                 let lin = match lin {
                     Some(lin) => lin,
-                    None => self.fresh(RBX, at.i).add(&al, 1).unwrap_or_default(),
+                    None => self.fresh(RBX, i).add(&al, 1).unwrap_or_default(),
                 };
                 let addr = Addr {
                     lin,
                     low32: insn.memory_base().is_gpr32(),
                     segment: segment(insn),
                 };
-                self.plain(at, Kind::Read, addr, 1);
+                self.plain(i, Kind::Read, addr, 1);
             }
             Leave => {
                 let size = if insn.code() == Code::Leavew { 2 } else { 8 };
-                self.plain(at, Kind::Read, Addr::of(self.machine.regs[RBP]), size);
+                self.plain(i, Kind::Read, Addr::of(self.machine.regs[RBP]), size);
             }
-            Enter => self.enter(insn, at),
+            Enter => self.enter(insn, i),
             Retf => {
                 let size = match insn.code() {
                     Code::Retfq | Code::Retfq_imm16 => 8,
                     Code::Retfd | Code::Retfd_imm16 => 4,
                     _ => 2,
                 };
-                self.pops(at, 2, size);
+                self.pops(i, 2, size);
             }
             Call if insn.is_call_far_indirect() => {
-                let addr = self.address(insn, at.i);
-                self.plain(at, Kind::Read, addr, insn.memory_size().size() as u32);
+                let addr = self.address(insn, i);
+                self.plain(i, Kind::Read, addr, insn.memory_size().size() as u32);
                 let size: u64 = match insn.code() {
                     Code::Call_m1616 => 2,
                     Code::Call_m1632 => 4,
@@ -128,15 +122,15 @@ impl Accesses<'_> {
                 };
                 for k in 1..=2 {
                     let addr = Addr::of(self.machine.regs[RSP_REG].offset((k * size).wrapping_neg()));
-                    self.plain(at, Kind::Write, addr, size as u32);
+                    self.plain(i, Kind::Write, addr, size as u32);
                 }
             }
-            Iretq => self.pops(at, 5, 8),
-            Iretd => self.pops(at, 5, 4),
-            Iret => self.pops(at, 5, 2),
+            Iretq => self.pops(i, 5, 8),
+            Iretd => self.pops(i, 5, 4),
+            Iret => self.pops(i, 5, 2),
             Maskmovq | Maskmovdqu | Vmaskmovdqu => {
                 let bytes = if insn.mnemonic() == Maskmovq { 8 } else { 16 };
-                let first = self.vector(insn.op_register(2), bytes, at.i);
+                let first = self.vector(insn.op_register(2), bytes, i);
                 let lin = self.machine.regs[RDI];
                 let low32 = insn.op0_kind() == OpKind::MemorySegEDI;
                 let addr = Addr {
@@ -146,7 +140,7 @@ impl Accesses<'_> {
                 };
                 let mask = Mask::SignOf { first, bytes: 1 };
                 self.push(
-                    at,
+                    i,
                     Kind::Write,
                     Shape::Elements {
                         addr,
@@ -156,16 +150,16 @@ impl Accesses<'_> {
                     },
                 );
             }
-            Xsave | Xsave64 | Xsaveopt | Xsaveopt64 => self.xstate(insn, at, Kind::Write, Layout::Standard),
-            Xsavec | Xsavec64 => self.xstate(insn, at, Kind::Write, Layout::Compact),
+            Xsave | Xsave64 | Xsaveopt | Xsaveopt64 => self.xstate(insn, i, Kind::Write, Layout::Standard),
+            Xsavec | Xsavec64 => self.xstate(insn, i, Kind::Write, Layout::Compact),
             Xrstor | Xrstor64 => {
-                let word = self.machine.atom(Atom::XcompBv { pos: at.i as u16 });
-                self.xstate(insn, at, Kind::Read, Layout::Image(word));
+                let word = self.machine.atom(Atom::XcompBv { pos: i as u16 });
+                self.xstate(insn, i, Kind::Read, Layout::Image(word));
             }
             Clzero => {
                 let lin = self.machine.regs[RAX];
                 self.push(
-                    at,
+                    i,
                     Kind::Write,
                     Shape::Line {
                         addr: Addr::of(lin),
@@ -174,8 +168,8 @@ impl Accesses<'_> {
                 );
             }
             Movdir64b => {
-                let addr = self.address(insn, at.i);
-                self.plain(at, Kind::Read, addr, 64);
+                let addr = self.address(insn, i);
+                self.plain(i, Kind::Read, addr, 64);
                 if let Some(r) = gpr(insn.op0_register()) {
                     let low32 = insn.op0_register().is_gpr32();
                     let addr = Addr {
@@ -183,20 +177,20 @@ impl Accesses<'_> {
                         low32,
                         segment: None,
                     };
-                    self.plain(at, Kind::Write, addr, 64);
+                    self.plain(i, Kind::Write, addr, 64);
                 }
             }
             Bt | Bts | Btr | Btc if insn.op0_kind() == OpKind::Memory && insn.op1_kind() == OpKind::Register => {
-                let addr = self.address(insn, at.i);
+                let addr = self.address(insn, i);
                 let Some(r) = gpr(insn.op1_register()) else { return true };
                 let shape = Shape::BitWord {
                     addr,
                     bit: self.machine.regs[r],
                     size: insn.memory_size().size() as u8,
                 };
-                self.push(at, Kind::Read, shape);
+                self.push(i, Kind::Read, shape);
                 if insn.mnemonic() != Bt {
-                    self.push(at, Kind::Write, shape);
+                    self.push(i, Kind::Write, shape);
                 }
             }
             _ => return false,
@@ -204,32 +198,32 @@ impl Accesses<'_> {
         true
     }
 
-    fn enter(&mut self, insn: &Instruction, at: Site) {
+    fn enter(&mut self, insn: &Instruction, i: usize) {
         let frame = self.machine.regs[RSP_REG].offset(8u64.wrapping_neg());
-        self.plain(at, Kind::Write, Addr::of(frame), 8);
+        self.plain(i, Kind::Write, Addr::of(frame), 8);
         let levels = insn.immediate8_2nd() as u64 % 32;
         for l in 1..levels {
             let down = (8 * l).wrapping_neg();
-            self.plain(at, Kind::Read, Addr::of(self.machine.regs[RBP].offset(down)), 8);
-            self.plain(at, Kind::Write, Addr::of(frame.offset(down)), 8);
+            self.plain(i, Kind::Read, Addr::of(self.machine.regs[RBP].offset(down)), 8);
+            self.plain(i, Kind::Write, Addr::of(frame.offset(down)), 8);
         }
         if levels > 0 {
-            self.plain(at, Kind::Write, Addr::of(frame.offset((8 * levels).wrapping_neg())), 8);
+            self.plain(i, Kind::Write, Addr::of(frame.offset((8 * levels).wrapping_neg())), 8);
         }
     }
 
-    fn pops(&mut self, at: Site, n: u64, size: u64) {
+    fn pops(&mut self, i: usize, n: u64, size: u64) {
         for k in 0..n {
             let addr = Addr::of(self.machine.regs[RSP_REG].offset(k * size));
-            self.plain(at, Kind::Read, addr, size as u32);
+            self.plain(i, Kind::Read, addr, size as u32);
         }
     }
 
-    fn xstate(&mut self, insn: &Instruction, at: Site, kind: Kind, layout: Layout) {
-        let addr = self.address(insn, at.i);
+    fn xstate(&mut self, insn: &Instruction, i: usize, kind: Kind, layout: Layout) {
+        let addr = self.address(insn, i);
         let (low, high) = (self.machine.regs[RAX], self.machine.regs[RDX]);
         self.push(
-            at,
+            i,
             kind,
             Shape::Xstate {
                 addr,
@@ -240,7 +234,7 @@ impl Accesses<'_> {
         );
     }
 
-    fn string(&mut self, insn: &Instruction, at: Site) {
+    fn string(&mut self, insn: &Instruction, i: usize) {
         let (mut source, mut dest) = (None, None);
         let (mut low32, mut size) = (false, 0);
         for op in 0..insn.op_count() {
@@ -276,14 +270,14 @@ impl Accesses<'_> {
         }
         if !(insn.has_rep_prefix() || insn.has_repne_prefix()) {
             if let Some(addr) = source {
-                self.plain(at, Kind::Read, addr, size as u32);
+                self.plain(i, Kind::Read, addr, size as u32);
             }
             if let Some((addr, kind)) = dest {
-                self.plain(at, kind, addr, size as u32);
+                self.plain(i, kind, addr, size as u32);
             }
             return;
         }
-        let next = (at.i + 1) as u16;
+        let next = (i + 1) as u16;
         let moved_is_rsi = source.is_some();
         let (pointer, moved) = if moved_is_rsi { (RSI, RSI) } else { (RDI, RDI) };
         let kind = dest.map_or(Kind::Read, |d| d.1);
@@ -304,7 +298,7 @@ impl Accesses<'_> {
             }),
             moved_is_rsi,
         };
-        self.push(at, kind, shape);
+        self.push(i, kind, shape);
     }
 
     /// The shape of an ordinary explicit memory operand.
@@ -475,13 +469,13 @@ impl Accesses<'_> {
         }
     }
 
-    fn plain(&mut self, at: Site, kind: Kind, addr: Addr, size: u32) {
-        self.push(at, kind, Shape::Plain { addr, size });
+    fn plain(&mut self, i: usize, kind: Kind, addr: Addr, size: u32) {
+        self.push(i, kind, Shape::Plain { addr, size });
     }
 
-    fn push(&mut self, at: Site, kind: Kind, shape: Shape) {
+    fn push(&mut self, i: usize, kind: Kind, shape: Shape) {
         self.list.push(PlannedAccess {
-            insn: at.i as u16,
+            insn: i as u16,
             kind,
             shape,
         });

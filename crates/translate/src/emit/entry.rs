@@ -1,5 +1,5 @@
 //! The check in front of a block that indirect branches and returns arrive at.
-use super::{Emitted, Entry, Recorded, Site, SitePc, RCX, RDX};
+use super::{Emitted, Entry, Site, SitePc, RCX, RDX};
 use crate::code::Code;
 use crate::layout as at;
 use alloc::vec::Vec;
@@ -22,17 +22,9 @@ pub fn emit_entry(entry: Entry, tag: u64, hot: u64, cold: u64, head: u64) -> Emi
 /// The check of the target address in front of a head.
 pub(super) fn entry_check(hot: &mut Code, cold: &mut Code, entry: Entry, tag: u64, site: &mut dyn FnMut(u64, Site)) {
     let mut now = Site {
-        pc: SitePc::Rcx(0),
-        done: 0,
-        recorded: Recorded::Nothing,
-        in_loop: false,
-        steady: false,
-        leaving: false,
         rcx_saved: true,
         rdx_saved: true,
-        stand_in: None,
-        scratch: None,
-        rsp: 0,
+        ..Site::at(SitePc::Rcx(0))
     };
     let low = tag <= i32::MAX as u64;
     let constant = |cold: &mut Code| {

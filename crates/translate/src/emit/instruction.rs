@@ -307,7 +307,7 @@ impl Emitter<'_> {
         insn.set_segment_prefix(Register::None);
         insn.set_memory_base(GPR64[r as usize]);
         if gpr(insn.memory_index()).is_some() {
-            insn.set_memory_index(part_of(insn.memory_index()));
+            insn.set_memory_index(insn.memory_index().full_register());
         }
         insn.set_memory_displ_size(8);
         insn
@@ -332,10 +332,6 @@ impl Emitter<'_> {
         lea.set_has_repne_prefix(false);
         self.encode(&lea);
     }
-}
-
-fn part_of(r: Register) -> Register {
-    r.full_register()
 }
 
 /// Does the instruction really use its memory operand's segment (lea and nop do not).

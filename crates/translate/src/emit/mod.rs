@@ -112,6 +112,25 @@ pub struct Site {
     pub rsp: i64,
 }
 
+impl Site {
+    /// At `pc`, with every register where it belongs and nothing on record.
+    const fn at(pc: SitePc) -> Site {
+        Site {
+            pc,
+            done: 0,
+            recorded: Recorded::Nothing,
+            in_loop: false,
+            steady: false,
+            leaving: false,
+            rcx_saved: false,
+            rdx_saved: false,
+            stand_in: None,
+            scratch: None,
+            rsp: 0,
+        }
+    }
+}
+
 /// The result of [`emit`].
 pub struct Emitted {
     pub hot: Vec<u8>,
@@ -180,19 +199,7 @@ pub fn emit(block: &Block, code: &[u8], place: Place) -> Emitted {
 
 /// As [`emit`], in working memory that is used again.
 pub fn emit_with(scratch: &mut EmitScratch, block: &Block, code: &[u8], place: Place) -> Emitted {
-    let now = Site {
-        pc: SitePc::Const(block.pc),
-        done: 0,
-        recorded: Recorded::Nothing,
-        in_loop: false,
-        steady: false,
-        leaving: false,
-        rcx_saved: false,
-        rdx_saved: false,
-        stand_in: None,
-        scratch: None,
-        rsp: 0,
-    };
+    let now = Site::at(SitePc::Const(block.pc));
     let reuse = |v: &mut Vec<u8>| {
         let mut v = core::mem::take(v);
         v.clear();
