@@ -31,6 +31,6 @@ pub use memtrail_tracee::{XsaveComponent, XsaveTable};
 pub use message::{parse as messages, Message, Messages};
 pub use session::{Options, Session};
 pub use supervise::{record, Notice, Outcome, Stop};
-pub use table::{Block, Found, Table};
+pub use table::{Block, Found, Table, NO_REGISTER};
 
 pub(crate) use shape::MOST_ACCESSES;

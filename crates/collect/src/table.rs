@@ -7,15 +7,22 @@ use crate::shape::Fixed;
 use crate::DecodeError;
 use memtrail_ring::record::{FIRST_BLOCK, LAST_BLOCK};
 use memtrail_translate::plan::{Layout, Lin, LoopPlan, Mask, Plan, Shape, Side, Step, FIRST, RSP};
+use memtrail_translate::Atom;
 
 /// A session's block ids come from one counter, so they are dense: a jump is a damaged file.
 const LONGEST_JUMP: usize = 1 << 22;
+
+/// In [`Block::sources`]: a word that is not a general register's.
+pub const NO_REGISTER: u8 = 16;
+const STACK_POINTER: u8 = 4;
 
 /// A block, ready for decoding.
 #[derive(Clone, Debug)]
 pub struct Block {
     pub id: u32,
     pub plan: Plan,
+    /// Where each value word of the record comes from: the number of a general register, or [`NO_REGISTER`].
+    pub sources: Box<[u8]>,
     /// What one whole execution (iteration) does, apart from shapes that depend on values.
     pub(crate) fixed: Fixed,
     /// Derived slots matter even when accesses are only counted.
@@ -96,11 +103,18 @@ impl Table {
             pc,
             why: format!("{e:?}"),
         })?;
-        self.insert(id, block.plan)
+        let sources = sources(&block);
+        self.insert_with(id, block.plan, sources)
     }
 
-    /// Adds a block whose plan is known.
+    /// Adds a block whose plan is known, but not where its words come from.
     pub fn insert(&mut self, id: u32, plan: Plan) -> Result<(), DecodeError> {
+        let sources = vec![NO_REGISTER; (plan.words as usize).saturating_sub(1)];
+        self.insert_with(id, plan, sources.into())
+    }
+
+    /// Adds a block whose plan is known; `sources` as in [`Block::sources`].
+    pub fn insert_with(&mut self, id: u32, plan: Plan, sources: Box<[u8]>) -> Result<(), DecodeError> {
         let bad_id = DecodeError::BadId { id: id.into() };
         if u64::from(id) < FIRST_BLOCK || u64::from(id) + u64::from(plan.ids()) > LAST_BLOCK {
             return Err(bad_id);
@@ -117,7 +131,11 @@ impl Table {
             return Err(DecodeError::DefinedTwice { id });
         }
         validate(id, &plan)?;
-        let block = Block::new(id, plan);
+        if sources.len() != (plan.words as usize).saturating_sub(1) {
+            let (slot, slots) = (sources.len(), plan.slots());
+            return Err(DecodeError::BadPlan { id, slot, slots });
+        }
+        let block = Block::new(id, plan, sources);
         for (i, entry) in self.ids[first..end].iter_mut().enumerate() {
             *entry = block.hot(self.blocks.len() as u32, i > 0);
         }
@@ -146,7 +164,7 @@ impl Table {
 }
 
 impl Block {
-    fn new(id: u32, mut plan: Plan) -> Block {
+    fn new(id: u32, mut plan: Plan, sources: Box<[u8]>) -> Block {
         // Kept for the whole session, by the hundred thousand.
         plan.accesses.shrink_to_fit();
         let fixed = Fixed::of(&plan);
@@ -157,6 +175,7 @@ impl Block {
             counts_need_derived: !fixed.dynamic.is_empty() || rsp_derived,
             fixed,
             plan,
+            sources,
         }
     }
 
@@ -192,6 +211,23 @@ impl Block {
             None => &[],
         }
     }
+}
+
+/// The registers a block's record words were captured from.
+fn sources(block: &memtrail_translate::Block) -> Box<[u8]> {
+    let mut sources = vec![NO_REGISTER; (block.plan.words as usize).saturating_sub(1)];
+    for capture in &block.captures {
+        if let (Atom::Gpr { reg, .. }, Some(word)) = (capture.atom, sources.get_mut((capture.slot - FIRST) as usize)) {
+            *word = reg;
+        }
+    }
+    if let (Some(LoopPlan::Affine { counter, .. }), Some(last)) = (&block.plan.looping, sources.len().checked_sub(1)) {
+        sources[last] = match counter.slot {
+            RSP => STACK_POINTER,
+            slot => sources.get((slot - FIRST) as usize).copied().unwrap_or(NO_REGISTER),
+        };
+    }
+    sources.into()
 }
 
 /// Collects every slot a plan refers to and checks that it exists.
