@@ -172,11 +172,17 @@ pub(crate) struct Contexts {
 
 const CONTEXT_BITS: u32 = 15;
 
-impl Contexts {
-    pub fn new() -> Contexts {
+impl Default for Contexts {
+    fn default() -> Contexts {
         Contexts {
             next: vec![0; 1 << CONTEXT_BITS],
         }
+    }
+}
+
+impl Contexts {
+    pub fn clear(&mut self) {
+        self.next.fill(0);
     }
     #[inline]
     fn place(number: usize, last: u64) -> usize {

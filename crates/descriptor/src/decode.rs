@@ -41,6 +41,24 @@ pub(crate) const BASE_LAST: u8 = 1;
 pub(crate) const BASE_LEAST: u8 = 2;
 pub(crate) const STREAM_PLANES: usize = 8;
 
+/// Moves entry `rank` of a list of successors to the front.
+#[inline]
+pub(crate) fn to_front(recent: &mut [u32; RECENT], rank: usize) {
+    let [a, b, c, d] = *recent;
+    match rank {
+        0 => {}
+        1 => *recent = [b, a, c, d],
+        2 => *recent = [c, a, b, d],
+        _ => *recent = [d, a, b, c],
+    }
+}
+/// Puts a new successor in front, in place of the last.
+#[inline]
+pub(crate) fn push_front(recent: &mut [u32; RECENT], kind: u32) {
+    let [a, b, c, _] = *recent;
+    *recent = [kind, a, b, c];
+}
+
 /// What can be wrong with bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
@@ -117,7 +135,7 @@ pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: us
 
     let mut events = Events::new(dictionary);
     let mut sources: Sources = [0; SOURCES + 1];
-    let mut contexts = Contexts::new();
+    let mut contexts = Contexts::default();
     let (mut explicit, mut relations) = (explicit.as_slice(), relations.chunks_exact(2));
     events.kinds.reserve_exact(n);
     events.starts.reserve_exact(n);
@@ -137,8 +155,7 @@ pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: us
         }
         if !matches!(next, Symbol::Known(_)) && !events.kinds.is_empty() {
             let recent = &mut kinds[before as usize].recent;
-            recent.rotate_right(1);
-            recent[0] = k;
+            push_front(recent, k);
         }
         fresh = fresh.max(k + 1);
         before = k;
@@ -200,7 +217,7 @@ pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: us
         next = match op & 7 {
             rank if (rank as usize) < RECENT => {
                 let recent = &mut kinds[k as usize].recent;
-                recent[..=rank as usize].rotate_right(1);
+                to_front(recent, rank as usize);
                 Symbol::Known(recent[0])
             }
             FRESH => Symbol::Fresh,

@@ -66,6 +66,18 @@ impl Dictionary {
         matches!(self.definition(kind), Definition::Loop(_))
     }
 
+    /// Forgets all kinds, but keeps the memory.
+    pub fn clear(&mut self) {
+        for definition in &self.definitions {
+            if let Definition::Leaf(key) = definition {
+                self.leaves[*key as usize] = NONE;
+            }
+        }
+        self.definitions.clear();
+        self.arities.clear();
+        self.loops.clear();
+    }
+
     /// The kind of a leaf, defined if it is new.
     #[inline]
     pub fn leaf(&mut self, key: u32, arity: usize) -> u32 {

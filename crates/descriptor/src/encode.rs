@@ -6,7 +6,8 @@
 use crate::bytes::{bits, put, zigzag};
 use crate::column::{Column, Contexts, Relation, Sources, BEFORE, CONTEXT, RELATION, STRIDE};
 use crate::decode::{
-    BASE_LAST, BASE_LEAST, BASE_RELATION, EXPLICIT, FAILED, FRESH, MISS, RECENT, RELATED, STREAM_PLANES,
+    push_front, to_front, BASE_LAST, BASE_LEAST, BASE_RELATION, EXPLICIT, FAILED, FRESH, MISS, RECENT, RELATED,
+    STREAM_PLANES,
 };
 use crate::dictionary::Definition;
 use crate::events::Events;
@@ -26,6 +27,7 @@ struct Kind {
 }
 
 /// Numbers the kinds that events use, in order of first use, bodies before loops.
+#[derive(Default)]
 struct Numbering {
     number: Vec<u32>,
     definitions: Vec<u8>,
@@ -60,6 +62,12 @@ struct Searches {
 }
 
 impl Searches {
+    fn clear(&mut self) {
+        self.of.clear();
+        self.pool.clear();
+        self.free.clear();
+    }
+
     /// Looks at a value that no simple prediction got. Returns a relation that has held twice.
     fn look(&mut self, number: usize, column: &Column, value: u64, sources: &Sources) -> Option<Relation> {
         let search = &mut self.of[number];
@@ -112,143 +120,216 @@ impl Searches {
     }
 }
 
-/// Appends the encoded form of `events` to `out`.
-pub fn encode(events: &Events, alphabet: &impl Alphabet, pack: &impl Pack, out: &mut Vec<u8>) {
-    let n = events.len();
-    let mut numbering = Numbering {
-        number: vec![NONE; events.dictionary.len()],
-        definitions: Vec::new(),
-        last_key: 0,
-    };
-    let mut kinds: Vec<Kind> = Vec::new();
-    let mut columns: Vec<Column> = Vec::new();
-    let mut searches = Searches::default();
-    let mut sources: Sources = [0; SOURCES + 1];
-    let mut contexts = Contexts::new();
-    let mut order: Vec<u32> = Vec::with_capacity(n);
-    let mut ops: Vec<u8> = Vec::with_capacity(n);
-    let mut explicit: Vec<u8> = Vec::new();
-    let mut mask_kinds: Vec<u32> = Vec::new();
-    let mut masks: Vec<u8> = Vec::new();
-    let mut codes: Vec<(u32, u8)> = Vec::new();
-    let mut relations: Vec<u8> = Vec::new();
-    let mut misses: Vec<Miss> = Vec::new();
-    let mut fresh = 0;
-    let mut before: Option<u32> = None;
-    for i in 0..n {
-        let kind = events.kinds[i];
-        let mut k = numbering.number[kind as usize];
-        if k == NONE {
-            numbering.define(events, alphabet, kind, &mut kinds, &mut columns);
-            searches.of.resize(columns.len(), Search::default());
-            k = numbering.number[kind as usize];
-        }
-        if let Some(before) = before {
-            let recent = &mut kinds[before as usize].recent;
-            let symbol = match recent.iter().position(|&r| r == k) {
-                Some(rank) => {
-                    recent[..=rank].rotate_right(1);
-                    rank as u8
-                }
-                None => {
-                    recent.rotate_right(1);
-                    recent[0] = k;
-                    if k == fresh {
-                        FRESH
-                    } else {
-                        put(&mut explicit, k.into());
-                        EXPLICIT
-                    }
-                }
-            };
-            ops[i - 1] |= symbol;
-        } else {
-            put(&mut explicit, k.into());
-        }
-        fresh = fresh.max(k + 1);
-        before = Some(k);
-        order.push(k);
-        let k = k as usize;
-        kinds[k].count += 1;
-        let parameters = events.parameters(i);
-        let first = kinds[k].column;
-        let mut failed = false;
-        let mask_at = masks.len();
-        for (j, (&value, column)) in parameters.iter().zip(&mut columns[first..]).enumerate() {
-            let number = first + j;
-            let expected = column.predict(column.expected, &sources, &contexts, number);
-            if searches.of[number].noted != 0 || expected != value {
-                let mut related = None;
-                if expected != value {
-                    if !failed {
-                        failed = true;
-                        masks.resize(mask_at + parameters.len().div_ceil(8), 0);
-                    }
-                    masks[mask_at + j / 8] |= 1 << (j % 8);
-                    let by_relation = column.relation(&sources);
-                    let mut code = if column.stride() == value {
-                        STRIDE
-                    } else if by_relation == value {
-                        RELATION
-                    } else if column.before() == value {
-                        BEFORE
-                    } else if contexts.after(number, column.last()) == value {
-                        CONTEXT
-                    } else {
-                        MISS
-                    };
-                    if code < MISS {
-                        column.expected = code;
-                    } else {
-                        misses.push(Miss {
-                            column: number as u32,
-                            value,
-                            from_last: value.wrapping_sub(column.last()),
-                            from_relation: value.wrapping_sub(by_relation),
-                        });
-                    }
-                    contexts.note(number, column.last(), value);
-                    let hard = code >= BEFORE;
-                    if hard {
-                        related = searches.look(number, column, value, &sources);
-                    }
-                    if let Some(relation) = related {
-                        code |= RELATED;
-                        relations.extend([relation.source, relation.factor as u8]);
-                    }
-                    codes.push((number as u32, code));
-                    searches.forget(number);
-                    if hard {
-                        searches.note(number, &sources);
-                    }
-                } else {
-                    searches.forget(number);
-                }
-                if let Some(relation) = related {
-                    column.relate(relation);
-                }
-            }
-            column.update(value, &mut sources);
-        }
-        if failed {
-            mask_kinds.push(k as u32);
-        }
-        ops.push(if failed { FAILED } else { 0 });
+/// Encodes pieces, one after the other; nothing but memory is kept from one to the next.
+#[derive(Default)]
+pub struct Encoder {
+    numbering: Numbering,
+    kinds: Vec<Kind>,
+    columns: Vec<Column>,
+    searches: Searches,
+    contexts: Contexts,
+    /// Kind and op of every event, in order.
+    order: Vec<u32>,
+    ops: Vec<u8>,
+    mask_kinds: Vec<u32>,
+    masks: Vec<u8>,
+    codes: Vec<(u32, u8)>,
+    misses: Vec<Miss>,
+    sorted: Vec<u8>,
+}
+
+impl Encoder {
+    /// Appends the encoded form of `events` to `out`.
+    pub fn encode(&mut self, events: &Events, alphabet: &impl Alphabet, pack: &impl Pack, out: &mut Vec<u8>) {
+        self.clear(events);
+        let (explicit, relations) = self.predict(events, alphabet);
+        put(out, events.len() as u64);
+        write(out, &self.numbering.definitions, pack);
+        let mut counts = Vec::new();
+        self.kinds.iter().for_each(|k| put(&mut counts, k.count.into()));
+        write(out, &counts, pack);
+        write(out, &explicit, pack);
+        self.sort_ops();
+        write(out, &self.sorted, pack);
+        self.sort_masks();
+        write(out, &self.sorted, pack);
+        write_columns(out, self.columns.len(), &self.codes, &self.misses, pack);
+        write(out, &relations, pack);
     }
 
-    put(out, n as u64);
-    write(out, &numbering.definitions, pack);
-    let mut counts = Vec::new();
-    kinds.iter().for_each(|k| put(&mut counts, k.count.into()));
-    write(out, &counts, pack);
-    write(out, &explicit, pack);
-    write(out, &by_kind(&kinds, &order, &ops), pack);
-    write(out, &masks_by_kind(&kinds, &mask_kinds, &masks), pack);
-    write_columns(out, columns.len(), &codes, &misses, pack);
-    write(out, &relations, pack);
+    fn clear(&mut self, events: &Events) {
+        self.numbering.clear(events.dictionary.len());
+        self.kinds.clear();
+        self.columns.clear();
+        self.searches.clear();
+        self.contexts.clear();
+        self.order.clear();
+        self.ops.clear();
+        self.mask_kinds.clear();
+        self.masks.clear();
+        self.codes.clear();
+        self.misses.clear();
+    }
+
+    /// The first pass. Returns the explicit kinds and the relations, which stay in order.
+    fn predict(&mut self, events: &Events, alphabet: &impl Alphabet) -> (Vec<u8>, Vec<u8>) {
+        let (mut explicit, mut relations) = (Vec::new(), Vec::new());
+        let mut sources: Sources = [0; SOURCES + 1];
+        let Encoder {
+            numbering,
+            kinds,
+            columns,
+            searches,
+            contexts,
+            ..
+        } = self;
+        let (order, ops, mask_kinds, masks) = (&mut self.order, &mut self.ops, &mut self.mask_kinds, &mut self.masks);
+        let (codes, misses) = (&mut self.codes, &mut self.misses);
+        let n = events.len();
+        order.reserve(n);
+        ops.reserve(n);
+        let mut fresh = 0;
+        let mut before: Option<u32> = None;
+        for i in 0..n {
+            let kind = events.kinds[i];
+            let mut k = numbering.number[kind as usize];
+            if k == NONE {
+                numbering.define(events, alphabet, kind, kinds, columns);
+                searches.of.resize(columns.len(), Search::default());
+                k = numbering.number[kind as usize];
+            }
+            if let Some(before) = before {
+                let recent = &mut kinds[before as usize].recent;
+                let symbol = match recent.iter().position(|&r| r == k) {
+                    Some(rank) => {
+                        to_front(recent, rank);
+                        rank as u8
+                    }
+                    None => {
+                        push_front(recent, k);
+                        if k == fresh {
+                            FRESH
+                        } else {
+                            put(&mut explicit, k.into());
+                            EXPLICIT
+                        }
+                    }
+                };
+                ops[i - 1] |= symbol;
+            } else {
+                put(&mut explicit, k.into());
+            }
+            fresh = fresh.max(k + 1);
+            before = Some(k);
+            order.push(k);
+            let k = k as usize;
+            kinds[k].count += 1;
+            let parameters = events.parameters(i);
+            let first = kinds[k].column;
+            let mut failed = false;
+            let mask_at = masks.len();
+            for (j, (&value, column)) in parameters.iter().zip(&mut columns[first..]).enumerate() {
+                let number = first + j;
+                let expected = column.predict(column.expected, &sources, contexts, number);
+                if searches.of[number].noted != 0 || expected != value {
+                    let mut related = None;
+                    if expected != value {
+                        if !failed {
+                            failed = true;
+                            masks.resize(mask_at + parameters.len().div_ceil(8), 0);
+                        }
+                        masks[mask_at + j / 8] |= 1 << (j % 8);
+                        let by_relation = column.relation(&sources);
+                        let mut code = if column.stride() == value {
+                            STRIDE
+                        } else if by_relation == value {
+                            RELATION
+                        } else if column.before() == value {
+                            BEFORE
+                        } else if contexts.after(number, column.last()) == value {
+                            CONTEXT
+                        } else {
+                            MISS
+                        };
+                        if code < MISS {
+                            column.expected = code;
+                        } else {
+                            misses.push(Miss {
+                                column: number as u32,
+                                value,
+                                from_last: value.wrapping_sub(column.last()),
+                                from_relation: value.wrapping_sub(by_relation),
+                            });
+                        }
+                        contexts.note(number, column.last(), value);
+                        let hard = code >= BEFORE;
+                        if hard {
+                            related = searches.look(number, column, value, &sources);
+                        }
+                        if let Some(relation) = related {
+                            code |= RELATED;
+                            relations.extend([relation.source, relation.factor as u8]);
+                        }
+                        codes.push((number as u32, code));
+                        searches.forget(number);
+                        if hard {
+                            searches.note(number, &sources);
+                        }
+                    } else {
+                        searches.forget(number);
+                    }
+                    if let Some(relation) = related {
+                        column.relate(relation);
+                    }
+                }
+                column.update(value, &mut sources);
+            }
+            if failed {
+                mask_kinds.push(k as u32);
+            }
+            ops.push(if failed { FAILED } else { 0 });
+        }
+
+        (explicit, relations)
+    }
+
+    fn sort_ops(&mut self) {
+        let mut at = starts(self.kinds.iter().map(|k| k.count as usize));
+        self.sorted.clear();
+        self.sorted.resize(self.ops.len(), 0);
+        for (&k, &op) in self.order.iter().zip(&self.ops) {
+            let place = &mut at[k as usize];
+            self.sorted[*place] = op;
+            *place += 1;
+        }
+    }
+
+    fn sort_masks(&mut self) {
+        let bytes = |k: u32| self.kinds[k as usize].arity.div_ceil(8);
+        let mut sizes = vec![0; self.kinds.len()];
+        self.mask_kinds.iter().for_each(|&k| sizes[k as usize] += bytes(k));
+        let mut at = starts(sizes.into_iter());
+        self.sorted.clear();
+        self.sorted.resize(self.masks.len(), 0);
+        let mut from = 0;
+        for &k in &self.mask_kinds {
+            let size = bytes(k);
+            let place = &mut at[k as usize];
+            self.sorted[*place..*place + size].copy_from_slice(&self.masks[from..from + size]);
+            *place += size;
+            from += size;
+        }
+    }
 }
 
 impl Numbering {
+    fn clear(&mut self, kinds: usize) {
+        self.number.clear();
+        self.number.resize(kinds, NONE);
+        self.definitions.clear();
+        self.last_key = 0;
+    }
+
     fn define(
         &mut self,
         events: &Events,
@@ -302,35 +383,6 @@ fn starts(sizes: impl Iterator<Item = usize>) -> Vec<usize> {
             at - size
         })
         .collect()
-}
-
-fn by_kind(kinds: &[Kind], order: &[u32], ops: &[u8]) -> Vec<u8> {
-    let mut at = starts(kinds.iter().map(|k| k.count as usize));
-    let mut sorted = vec![0; ops.len()];
-    for (&k, &op) in order.iter().zip(ops) {
-        let place = &mut at[k as usize];
-        sorted[*place] = op;
-        *place += 1;
-    }
-    sorted
-}
-
-fn masks_by_kind(kinds: &[Kind], mask_kinds: &[u32], masks: &[u8]) -> Vec<u8> {
-    let mut sizes = vec![0; kinds.len()];
-    for &k in mask_kinds {
-        sizes[k as usize] += kinds[k as usize].arity.div_ceil(8);
-    }
-    let mut at = starts(sizes.into_iter());
-    let mut sorted = vec![0; masks.len()];
-    let mut from = 0;
-    for &k in mask_kinds {
-        let size = kinds[k as usize].arity.div_ceil(8);
-        let place = &mut at[k as usize];
-        sorted[*place..*place + size].copy_from_slice(&masks[from..from + size]);
-        *place += size;
-        from += size;
-    }
-    sorted
 }
 
 /// Codes and misses, column by column.

@@ -28,6 +28,11 @@ impl Events {
         }
     }
 
+    /// Removes all events, but keeps dictionary and memory.
+    pub fn clear(&mut self) {
+        self.truncate(0);
+    }
+
     pub fn len(&self) -> usize {
         self.kinds.len()
     }

@@ -15,7 +15,6 @@
 //! tried less and less often.
 use crate::dictionary::{Definition, Dictionary, MOST_PARAMETERS};
 use crate::events::Events;
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// Longest body, in events.
@@ -51,6 +50,9 @@ const NEVER: Seen = Seen {
 #[derive(Clone, Debug, Default)]
 pub struct Folder {
     seen: Vec<Seen>,
+    /// Where the next pass puts its result.
+    spare: Events,
+    places: Vec<usize>,
 }
 
 /// A stretch of events that is a loop: `trips` bodies of `period` events from `start` on.
@@ -62,74 +64,100 @@ struct Stretch {
 }
 
 /// Replaces what repeats by loops, as far as it goes.
-pub fn fold(events: Events, folder: &mut Folder) -> Events {
-    undo_small(folder.passes(events))
+pub fn fold(events: &mut Events, folder: &mut Folder) {
+    let mut found = folder.pass(events, false);
+    for _ in 1..MOST_PASSES {
+        if !found {
+            break;
+        }
+        found = folder.pass(events, true);
+    }
+    folder.undo_small(events);
 }
 
 impl Folder {
-    /// All passes. A loop over loops has in its body one that the pass before found, so that from
-    /// the second pass on only those are looked at.
-    pub(crate) fn passes(&mut self, events: Events) -> Events {
-        let mut events = events;
-        let mut places = None;
-        for _ in 0..MOST_PASSES {
-            let found = match places {
-                None => self.pass(&mut events, 0..),
-                Some(places) => self.pass(&mut events, Vec::into_iter(places)),
-            };
-            match found {
-                Some((folded, loops)) => (events, places) = (folded, Some(loops)),
-                None => break,
-            }
-        }
-        events
-    }
-
-    /// One pass, in which the events at `places`, in order, are looked at. Returns the events with
-    /// what was found and the places of the loops among them; `None` if there was nothing to fold.
-    pub(crate) fn pass(
-        &mut self,
-        events: &mut Events,
-        places: impl Iterator<Item = usize>,
-    ) -> Option<(Events, Vec<usize>)> {
+    /// One pass. Tells whether anything was folded; the places of new loops are kept. A loop over
+    /// loops has in its body one that the pass before found, so that from the second pass on only
+    /// those are looked at.
+    pub(crate) fn pass(&mut self, events: &mut Events, only_loops: bool) -> bool {
+        let looked_at = core::mem::take(&mut self.places);
         self.seen.clear();
         self.seen.resize(events.dictionary.len(), NEVER);
-        let mut out: Option<Events> = None;
-        let mut loops = Vec::new();
         // Events before this are dealt with.
         let mut done = 0;
-        let n = events.len();
-        for i in places {
-            if i < done {
-                continue;
-            }
-            let Some(&kind) = events.kinds.get(i) else { break };
-            let seen = &mut self.seen[kind as usize];
-            let before = seen.after as usize;
-            let distance = (i + 1 - before) as u32;
-            let again = distance == seen.distance && before > done;
-            seen.after = i as u32 + 1;
-            seen.distance = distance;
-            if !again || distance as usize > LONGEST_BODY || i < done + 2 * distance as usize {
-                continue;
-            }
-            if seen.skip > 0 {
-                seen.skip -= 1;
-            } else if let Some(found) = attempt(events, i, distance as usize, done) {
-                // The dictionary goes with the result: from here on only numbers are looked at.
-                let out = out.get_or_insert_with(|| Events::new(core::mem::take(&mut events.dictionary)));
-                out.extend(events, done..found.start);
-                loops.push(out.len());
-                push_loop(out, events, found);
-                done = found.start + found.period * found.trips;
-            } else {
-                seen.penalty = (seen.penalty * 2 + 1).min(255);
-                seen.skip = seen.penalty;
-            }
+        if only_loops {
+            looked_at.iter().for_each(|&i| self.look_at(events, i, &mut done));
+        } else {
+            (0..events.len()).for_each(|i| self.look_at(events, i, &mut done));
         }
-        let mut out = out?;
-        out.extend(events, done..n);
-        Some((out, loops))
+        if self.places.is_empty() {
+            return false;
+        }
+        self.spare.extend(events, done..events.len());
+        self.swap(events);
+        true
+    }
+
+    #[inline]
+    fn look_at(&mut self, events: &mut Events, i: usize, done: &mut usize) {
+        if i < *done {
+            return;
+        }
+        let seen = &mut self.seen[events.kinds[i] as usize];
+        let before = seen.after as usize;
+        let distance = i + 1 - before;
+        let again = distance == seen.distance as usize && before > *done;
+        seen.after = i as u32 + 1;
+        seen.distance = distance as u32;
+        if !again || distance > LONGEST_BODY || i < *done + 2 * distance {
+            return;
+        }
+        if seen.skip > 0 {
+            seen.skip -= 1;
+        } else if let Some(found) = attempt(events, i, distance, *done) {
+            self.spare.extend(events, *done..found.start);
+            self.places.push(self.spare.len());
+            push_loop(&mut self.spare, events, found);
+            *done = found.start + found.period * found.trips;
+        } else {
+            seen.penalty = (seen.penalty * 2 + 1).min(255);
+            seen.skip = seen.penalty;
+        }
+    }
+
+    /// The spare events become the events; the dictionary stays.
+    fn swap(&mut self, events: &mut Events) {
+        core::mem::swap(&mut self.spare, events);
+        core::mem::swap(&mut self.spare.dictionary, &mut events.dictionary);
+        self.spare.clear();
+    }
+
+    /// Puts leaves back in place of loops that stand for few.
+    fn undo_small(&mut self, events: &mut Events) {
+        let small = |i: usize| {
+            let kind = events.kinds[i];
+            events.dictionary.is_loop(kind)
+                && leaves(&events.dictionary, kind, events.parameters(i), FEWEST_LEAVES) < FEWEST_LEAVES
+        };
+        let spare = &mut self.spare;
+        let mut done = 0;
+        for i in (0..events.len()).filter(|&i| small(i)) {
+            spare.extend(events, done..i);
+            let mut put_back = |key, parameters: &[u64]| {
+                spare.kinds.push(events.dictionary.known_leaf(key));
+                spare.values.extend_from_slice(parameters);
+                spare.starts.push(spare.values.len() as u32);
+                true
+            };
+            events
+                .dictionary
+                .expand(events.kinds[i], events.parameters(i), &mut put_back);
+            done = i + 1;
+        }
+        if done > 0 {
+            spare.extend(events, done..events.len());
+            self.swap(events);
+        }
     }
 }
 
@@ -176,16 +204,18 @@ fn attempt(events: &Events, i: usize, period: usize, done: usize) -> Option<Stre
     })
 }
 
-fn push_loop(out: &mut Events, events: &Events, found: Stretch) {
+fn push_loop(out: &mut Events, events: &mut Events, found: Stretch) {
     let Stretch { start, period, trips } = found;
-    let kind = out.dictionary.repetition(&events.kinds[start..start + period]);
+    let kind = events.dictionary.repetition(&events.kinds[start..start + period]);
     let range = |i: usize| events.starts[i] as usize..events.starts[i + period] as usize;
     let first = &events.values[range(start)];
     let second = &events.values[range(start + period)];
-    let mut parameters = vec![trips as u64];
-    parameters.extend_from_slice(first);
-    parameters.extend(first.iter().zip(second).map(|(a, b)| b.wrapping_sub(*a)));
-    out.push(kind, &parameters);
+    out.kinds.push(kind);
+    out.values.push(trips as u64);
+    out.values.extend_from_slice(first);
+    out.values
+        .extend(first.iter().zip(second).map(|(a, b)| b.wrapping_sub(*a)));
+    out.starts.push(out.values.len() as u32);
 }
 
 /// Leaves that an event stands for, or a number above `enough` if there are more.
@@ -202,37 +232,4 @@ fn leaves(dictionary: &Dictionary, kind: u32, parameters: &[u64], enough: u64) -
             count
         }
     }
-}
-
-/// Puts leaves back in place of loops that stand for few.
-pub(crate) fn undo_small(events: Events) -> Events {
-    let small = |i: usize| {
-        let kind = events.kinds[i];
-        events.dictionary.is_loop(kind)
-            && leaves(&events.dictionary, kind, events.parameters(i), FEWEST_LEAVES) < FEWEST_LEAVES
-    };
-    let Some(first) = (0..events.len()).find(|&i| small(i)) else {
-        return events;
-    };
-    let mut out = Events::new(Dictionary::default());
-    let mut done = 0;
-    for i in first..events.len() {
-        if !small(i) {
-            continue;
-        }
-        out.extend(&events, done..i);
-        events
-            .dictionary
-            .expand(events.kinds[i], events.parameters(i), &mut |key, parameters: &[u64]| {
-                let kind = events.dictionary.known_leaf(key);
-                out.kinds.push(kind);
-                out.values.extend_from_slice(parameters);
-                out.starts.push(out.values.len() as u32);
-                true
-            });
-        done = i + 1;
-    }
-    out.extend(&events, done..events.len());
-    out.dictionary = events.dictionary;
-    out
 }

@@ -9,7 +9,7 @@
 //!    first parameters and their strides. Such an event is like any other, so the same step again
 //!    gives nests, and a triangular nest is one whose inner trip count has a stride. [`stitch`]
 //!    does the same across the border of two pieces.
-//! 2. *Columns*: [`encode`] predicts each event's successor from its predecessor, and each
+//! 2. *Columns*: [`Encoder`] predicts each event's successor from its predecessor, and each
 //!    parameter from its own past and from other parameters' (see [`column`]). What the
 //!    predictions miss goes to streams ordered by kind and by parameter, where like lies by like,
 //!    and those to a general-purpose compressor of the caller's ([`Pack`]).
@@ -38,7 +38,7 @@ mod streams;
 
 pub use decode::{decode, Error};
 pub use dictionary::{Definition, Dictionary, Visit, MOST_PARAMETERS};
-pub use encode::encode;
+pub use encode::Encoder;
 pub use events::Events;
 pub use fold::{fold, Folder};
 pub use stitch::stitch;

@@ -15,37 +15,31 @@ const MOST_ROUNDS: usize = 12;
 
 /// Appends `more` to `events`.
 pub fn stitch(events: &mut Events, more: Events, folder: &mut Folder) {
-    let more = more.moved_to(core::mem::take(&mut events.dictionary));
+    let mut more = more.moved_to(core::mem::take(&mut events.dictionary));
     let from = events.len().saturating_sub(NEAR);
     let to = more.len().min(NEAR);
     let mut seam = Events::default();
     seam.extend(events, from..events.len());
     seam.extend(&more, 0..to);
-    let Events { dictionary, .. } = &more;
-    if seam.kinds.iter().any(|&k| dictionary.is_loop(k)) {
-        seam.dictionary = dictionary.clone();
+    seam.dictionary = core::mem::take(&mut more.dictionary);
+    if seam.kinds.iter().any(|&k| seam.dictionary.is_loop(k)) {
         for _ in 0..MOST_ROUNDS {
             let joined = join(&mut seam);
-            match folder.pass(&mut seam, 0..) {
-                Some((folded, _)) => seam = folded,
-                None if !joined => break,
-                None => {}
+            if !folder.pass(&mut seam, false) && !joined {
+                break;
             }
         }
-    } else {
-        seam.dictionary = dictionary.clone();
     }
     events.truncate(from);
-    let count = seam.len();
-    events.extend(&seam, 0..count);
+    events.extend(&seam, 0..seam.len());
     events.extend(&more, to..more.len());
     events.dictionary = seam.dictionary;
 }
 
 /// Applies the three rules wherever they apply. Tells whether they did.
 fn join(events: &mut Events) -> bool {
-    let before = core::mem::take(events);
-    let mut out = Events::new(before.dictionary.clone());
+    let mut before = core::mem::take(events);
+    let mut out = Events::new(core::mem::take(&mut before.dictionary));
     for i in 0..before.len() {
         out.push(before.kinds[i], before.parameters(i));
         while join_last(&mut out) {}
