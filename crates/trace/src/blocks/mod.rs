@@ -12,6 +12,8 @@
 //! is bounded by what it reads. `docs/trace-format.md` specifies the layout.
 mod decode;
 mod encode;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use decode::{decode, Wrong};
 pub(crate) use encode::Encoder;
