@@ -20,6 +20,14 @@ impl Default for Encoder {
     }
 }
 
+fn flag(set: bool, bit: u8) -> u8 {
+    if set {
+        bit
+    } else {
+        0
+    }
+}
+
 fn unfit(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
@@ -48,7 +56,7 @@ impl Encoder {
     pub fn add(&mut self, block: &Block) -> io::Result<()> {
         let plan = &block.plan;
         check(plan)?;
-        let flags = u8::from(!plan.derived.is_empty()) * DERIVED
+        let flags = flag(!plan.derived.is_empty(), DERIVED)
             | match plan.looping {
                 None => 0,
                 Some(LoopPlan::Affine { .. }) => AFFINE,
@@ -108,7 +116,7 @@ impl Encoder {
             let side = sides.split_first().filter(|(s, _)| usize::from(s.insn) == i);
             let short = length as u8 * u8::from(length <= u32::from(LENGTH));
             let few = count.min(ACCESSES.into()) as u8;
-            let byte = short | u8::from(side.is_some()) * WAY_OUT | few << ACCESSES_SHIFT | u8::from(i == last) * LAST;
+            let byte = short | flag(side.is_some(), WAY_OUT) | few << ACCESSES_SHIFT | flag(i == last, LAST);
             self.byte(Column::Instruction, byte);
             if short == 0 {
                 self.number(Column::Rare, length.into());
@@ -226,7 +234,7 @@ impl Encoder {
     fn step(&mut self, step: &Step) {
         self.byte(
             Column::Rare,
-            u8::from(step.low32) * STEP_IS_LOW32 | u8::from(step.plus.is_some()) * STEP_HAS_PLUS,
+            flag(step.low32, STEP_IS_LOW32) | flag(step.plus.is_some(), STEP_HAS_PLUS),
         );
         self.number(Column::Rare, step.slot.into());
         self.signed(Column::Rare, step.by);
@@ -256,9 +264,9 @@ impl Encoder {
                 moved_is_rsi,
             } => {
                 self.byte(Column::Rare, shape::REPEAT);
-                let flags = u8::from(*low32) * COUNT_IS_LOW32
-                    | u8::from(*moved_is_rsi) * MOVED_IS_RSI
-                    | u8::from(source.is_some()) * HAS_SOURCE
+                let flags = flag(*low32, COUNT_IS_LOW32)
+                    | flag(*moved_is_rsi, MOVED_IS_RSI)
+                    | flag(source.is_some(), HAS_SOURCE)
                     | dest.map_or(0, |(_, kind)| 1 + kind as u8) << DEST_SHIFT;
                 self.byte(Column::Rare, flags);
                 source.iter().for_each(|a| self.addr(a));

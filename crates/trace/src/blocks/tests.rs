@@ -245,10 +245,8 @@ fn blocks() -> impl Strategy<Value = Vec<Block>> {
             swap.push(late);
         }
         let mut blocks = table.blocks().to_vec();
-        for i in 1..blocks.len() {
-            if swap[i] {
-                blocks.swap(i - 1, i);
-            }
+        for (i, _) in swap.iter().enumerate().skip(1).filter(|s| *s.1) {
+            blocks.swap(i - 1, i);
         }
         blocks
     })
@@ -318,26 +316,22 @@ fn a_common_block_takes_few_bytes() {
         .define(64, 0x40_1000, &[0x55, 0x48, 0x8b, 0x47, 0x08, 0xc3])
         .unwrap();
     let columns = encode(table.blocks());
-    let expected: [&[u8]; COLUMNS] = [
-        &[0],
-        &[0],
-        // 0x401000, folded
-        &[0x80, 0xc0, 0x80, 0x04],
-        &[2],
-        // rdi
-        &[7],
-        // one byte, one access; four bytes, one access; one byte, one access, the last
-        &[0x21, 0x24, 0xa1],
-        // write of eight to the stack; read of eight at a slot; read of eight from the stack
-        &[0x0d, 0x2c, 0x0c],
-        // push at -8, ret at -8, which is where it was; left at 0, eight further
-        &[0x0f, 0x00, 0x11],
-        &[0],
-        &[0x10],
-        &[],
-        &[],
-    ];
-    assert_eq!(columns.each_ref().map(Vec::as_slice), expected);
+    assert_eq!(columns, specified());
+}
+
+/// The bytes of the columns in the specification's example, which ends with two empty ones.
+fn specified() -> [Vec<u8>; COLUMNS] {
+    let text = include_str!("../../../../docs/trace-format.md");
+    let example = &text[text.find("**Example.**").unwrap()..];
+    let rows = example.lines().filter_map(|line| line.split('`').nth(1));
+    let bytes = |row: &str| {
+        row.split(' ')
+            .map(|b| u8::from_str_radix(b, 16))
+            .collect::<Result<_, _>>()
+    };
+    let mut columns: Vec<Vec<u8>> = rows.skip(1).map_while(|row| bytes(row).ok()).collect();
+    columns.extend([Vec::new(), Vec::new()]);
+    columns.try_into().expect("a row for every column")
 }
 
 #[test]
