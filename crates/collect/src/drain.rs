@@ -7,7 +7,7 @@
 //! - After the first failure nothing more is handed on; targets are told to go on without us.
 use crate::decode::{extent, tail, Tail, ThreadDecoder};
 use crate::session::{self, Session};
-use crate::{messages, Counter, Counts, DecodeError, Message, Table};
+use crate::{messages, Block, Counter, Counts, DecodeError, Message, Table};
 use memtrail_model::Thread;
 use memtrail_ring::{request, slot_kind, slot_state, Slot as Control, BUFFERS, BUFFER_WORDS};
 use memtrail_tracee::{Wake, XsaveTable};
@@ -30,14 +30,19 @@ pub struct Piece<'w> {
     /// Time stamp counter when the thread began and ended it.
     pub begin: u64,
     pub end: u64,
+    /// Accesses of the thread before this piece, and in it. The last record belongs to the piece that shows how it ended.
+    pub first: u64,
+    pub accesses: u64,
     /// Whole records.
     pub words: &'w [u64],
 }
 
 /// Whoever stores what was drained.
 pub trait Sink: Send {
-    /// Definition messages of one process.
-    fn definitions(&mut self, process: u32, words: &[u64]) -> io::Result<()>;
+    /// Blocks that were just defined. They come before any record of theirs.
+    fn blocks(&mut self, blocks: &[Block]) -> io::Result<()>;
+    /// What else a process tells about itself.
+    fn message(&mut self, process: u32, message: &Message) -> io::Result<()>;
     /// Records of one thread; those of a thread come in order.
     fn records(&mut self, piece: &Piece<'_>) -> io::Result<()>;
     /// A word from the runtime to the user.
@@ -100,7 +105,8 @@ pub(crate) struct Drain<'s, S> {
     counter: Counter<'s>,
     seen: Vec<Seen>,
     watched: BTreeSet<i32>,
-    decoders: HashMap<u32, ThreadDecoder>,
+    /// With the accesses of each thread so far.
+    decoders: HashMap<u32, (ThreadDecoder, u64)>,
     threads: BTreeSet<u32>,
     processes: BTreeSet<u32>,
     scratch: Vec<u64>,
@@ -293,20 +299,29 @@ impl<'s, S: Sink> Drain<'s, S> {
     }
 
     fn learn(&mut self, process: u32, words: &[u64]) -> Result<(), CollectError> {
+        let known = self.table.blocks().len();
         for message in messages(words) {
-            match message? {
-                Message::Block { id, pc, code } => self.table.define(id, pc, &code)?,
+            let message = message?;
+            match &message {
+                Message::Block { id, pc, code } => {
+                    self.table.define(*id, *pc, code)?;
+                    continue;
+                }
                 Message::Thread { thread, .. } => {
-                    self.threads.insert(thread);
+                    self.threads.insert(*thread);
                 }
                 Message::Process { process, .. } => {
-                    self.processes.insert(process);
+                    self.processes.insert(*process);
                 }
-                Message::Warn { text } => self.sink.warning(&text),
+                Message::Warn { text } => self.sink.warning(text),
                 _ => {}
             }
+            self.sink.message(process, &message)?;
         }
-        Ok(self.sink.definitions(process, words)?)
+        match &self.table.blocks()[known..] {
+            [] => Ok(()),
+            new => Ok(self.sink.blocks(new)?),
+        }
     }
 
     fn take_all_definitions(&mut self) -> Result<(), CollectError> {
@@ -366,10 +381,15 @@ impl<'s, S: Sink> Drain<'s, S> {
         }
         let thread = control.thread.load(Ordering::Relaxed);
         self.report.ring_words += words.len() as u64;
-        self.decoders
+        let before = self.counter.counts(&self.table).accesses();
+        let (decoder, counted) = self
+            .decoders
             .entry(thread)
-            .or_insert_with(|| ThreadDecoder::new(Thread(thread)))
-            .feed(&self.table, words, &mut self.counter)?;
+            .or_insert_with(|| (ThreadDecoder::new(Thread(thread)), 0));
+        decoder.feed(&self.table, words, &mut self.counter)?;
+        let accesses = self.counter.counts(&self.table).accesses() - before;
+        let first = *counted;
+        *counted += accesses;
         let head = &control.buffers[index];
         let begin = head.begin.load(Ordering::Relaxed);
         self.sink.records(&Piece {
@@ -377,6 +397,8 @@ impl<'s, S: Sink> Drain<'s, S> {
             process: control.process.load(Ordering::Relaxed),
             begin,
             end: head.end.load(Ordering::Relaxed).max(begin),
+            first,
+            accesses,
             words,
         })?;
         Ok(())
@@ -422,7 +444,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             let produced = control.produced.load(Ordering::Acquire);
             self.take_rest(slot, control, produced, by_itself)?;
             let thread = control.thread.load(Ordering::Relaxed);
-            if let Some(mut decoder) = self.decoders.remove(&thread) {
+            if let Some((mut decoder, _)) = self.decoders.remove(&thread) {
                 decoder.finish(&self.table, &mut self.counter)?;
             }
         }
@@ -502,7 +524,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             }
         }
         let decoders = std::mem::take(&mut self.decoders);
-        for (_, mut decoder) in decoders {
+        for (mut decoder, _) in decoders.into_values() {
             self.guard(|d| {
                 decoder.finish(&d.table, &mut d.counter)?;
                 Ok(true)

@@ -17,16 +17,20 @@ const OPTIONS: Options = Options {
 
 #[derive(Default)]
 struct Log {
-    definitions: Vec<Vec<u64>>,
+    defined: Vec<u32>,
     records: Vec<(u32, Vec<u64>)>,
     order: String,
     full: bool,
 }
 
 impl Sink for Log {
-    fn definitions(&mut self, _process: u32, words: &[u64]) -> io::Result<()> {
+    fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
         self.order.push('d');
-        self.definitions.push(words.to_vec());
+        self.defined.extend(blocks.iter().map(|b| b.id));
+        Ok(())
+    }
+    fn message(&mut self, _process: u32, _message: &Message) -> io::Result<()> {
+        self.order.push('m');
         Ok(())
     }
     fn records(&mut self, piece: &Piece<'_>) -> io::Result<()> {
@@ -135,7 +139,7 @@ fn definitions_come_before_the_records_that_need_them() {
     });
     assert!(drained.failure.is_none(), "{:?}", drained.failure);
     assert_eq!(log.order, "drdr");
-    assert_eq!(log.definitions, vec![definition(64), definition(65)]);
+    assert_eq!(log.defined, vec![64, 65]);
     assert_eq!(log.records[0], (7, state_and_block(64, 0x100).to_vec()));
     assert_eq!((drained.counts.reads, drained.counts.instructions), (4, 4));
     assert_eq!((drained.threads, drained.processes, drained.ring_words), (1, 1, 12));

@@ -1,9 +1,9 @@
 //! `dump`: accesses as text.
 use crate::args::DumpArgs;
-use crate::info::{open, warn_if_cut_off};
+use crate::info::{open, warn_unless_whole};
 use memtrail_collect::Expander;
 use memtrail_model::{Access, AccessSink, Thread};
-use memtrail_trace::{replay, Filter, Known};
+use memtrail_trace::{replay, Ending, Filter, Known};
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
 /// Prints accesses; remembers the first error, since a sink cannot return one.
@@ -30,7 +30,7 @@ impl AccessSink for Printer {
 pub fn command(args: &DumpArgs) -> anyhow::Result<u8> {
     let mut reader = open(&args.file)?;
     let known = Known::read(&mut reader)?;
-    warn_if_cut_off(&known.ending);
+    warn_unless_whole(&known.ending);
     let printer = Printer {
         out: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
         failed: None,
@@ -46,6 +46,6 @@ pub fn command(args: &DumpArgs) -> anyhow::Result<u8> {
     replayed?;
     match printer.failed.or(flushed.err()) {
         Some(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
-        _ => Ok(0),
+        _ => Ok(u8::from(matches!(known.ending, Ending::Damaged { .. }))),
     }
 }

@@ -19,24 +19,28 @@ pub fn open(path: &Path) -> anyhow::Result<Recording> {
     Reader::open(BufReader::new(file)).with_context(name)
 }
 
-pub fn warn_if_cut_off(ending: &Ending) {
-    if let Ending::CutOff { at } = ending {
-        say::line(format_args!(
+pub fn warn_unless_whole(ending: &Ending) {
+    match ending {
+        Ending::Complete(_) => {}
+        Ending::CutOff { at } => say::line(format_args!(
             "this recording was cut off: it is whole up to byte {at}, and what follows is missing"
-        ));
+        )),
+        Ending::Damaged { at, what } => say::line(format_args!(
+            "this recording is damaged at byte {at} ({what}): what follows is not used"
+        )),
     }
 }
 
 /// The totals: as recorded, or counted afresh if the recording was cut off.
 fn totals(reader: &mut Recording) -> anyhow::Result<(Totals, bool)> {
-    if let (_, Ending::Complete(totals)) = reader.chunks()? {
+    if let Ending::Complete(totals) = reader.ending() {
         return Ok((totals, true));
     }
     let known = Known::read(reader)?;
-    warn_if_cut_off(&known.ending);
+    warn_unless_whole(&known.ending);
     let mut counter = Counter::new(&known.xsave);
     replay(reader, &known, &Filter::default(), &mut counter, |_| true)?;
-    let threads: BTreeSet<u32> = known.chunks.iter().map(|c| c.serial()).collect();
+    let threads: BTreeSet<u32> = known.streams.iter().map(|c| c.head.stream.thread).collect();
     let processes: BTreeSet<u32> = known.messages.iter().map(|(p, _)| *p).collect();
     let totals = Totals {
         threads: threads.len() as u32,
@@ -123,7 +127,7 @@ fn print(header: &Header, t: &Totals, file_bytes: u64, complete: bool) {
         row("lost records", thousands(t.lost_tail));
     }
     let status = match (complete, t.exit_status) {
-        (false, _) => "unknown: the recording was cut off".to_string(),
+        (false, _) => "unknown: the recording is not whole".to_string(),
         (true, None) => "unknown: the recording ended before the program".to_string(),
         (true, Some(status)) => status.to_string(),
     };
@@ -146,8 +150,8 @@ pub fn check(args: &FileArgs) -> anyhow::Result<u8> {
             println!("all checksums, records and totals hold");
             Ok(0)
         }
-        Ending::CutOff { .. } => {
-            warn_if_cut_off(&checked.ending);
+        Ending::CutOff { .. } | Ending::Damaged { .. } => {
+            warn_unless_whole(&checked.ending);
             Ok(1)
         }
     }

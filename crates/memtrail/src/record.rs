@@ -9,7 +9,7 @@ use crate::info::{bits_per_access, totals_json};
 use crate::progress::Progress;
 use crate::say;
 use anyhow::{bail, Context};
-use memtrail_collect::{CollectError, Notice, Options, Outcome, Piece, Session, Sink, Stop};
+use memtrail_collect::{Block, CollectError, Message, Notice, Options, Outcome, Piece, Session, Sink, Stop};
 use memtrail_ring::Probes;
 use memtrail_trace::{create, Header, Totals, Writer};
 use memtrail_tracee::{launch, xsave_table, Command, XsaveTable};
@@ -33,9 +33,15 @@ struct Watched {
 }
 
 impl Sink for Watched {
-    fn definitions(&mut self, process: u32, words: &[u64]) -> io::Result<()> {
+    fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
         match &mut self.store {
-            Store::File(writer) => writer.definitions(process, words),
+            Store::File(writer) => writer.blocks(blocks),
+            Store::Nowhere => Ok(()),
+        }
+    }
+    fn message(&mut self, process: u32, message: &Message) -> io::Result<()> {
+        match &mut self.store {
+            Store::File(writer) => writer.message(process, message),
             Store::Nowhere => Ok(()),
         }
     }

@@ -8,7 +8,7 @@ pub enum Error {
     Io(#[from] io::Error),
     #[error("not a memtrail recording")]
     NotARecording,
-    #[error("a recording of format {found}; this memtrail reads format {known}")]
+    #[error("a recording of format {found}; this memtrail reads format {known}: record again, or use the memtrail that wrote it")]
     Version { found: u32, known: u32 },
     #[error("the file ends inside its header, at byte {at}: nothing was recorded")]
     TruncatedHeader { at: u64 },

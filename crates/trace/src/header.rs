@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 
 pub(crate) const MAGIC: &[u8; 8] = b"memtrail";
 /// Version of the file format. Any change to the layout or the meaning of a field bumps it.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Longer headers are damage.
 const LONGEST: u32 = 1 << 24;
 
@@ -93,10 +93,11 @@ impl Header {
                 what: format!("{length} bytes"),
             });
         }
-        let mut json = vec![0; length as usize];
-        let got = read_up_to(input, &mut json)?;
-        let end = (fixed.len() + got) as u64;
-        if got < json.len() {
+        // Grows as it is read, so that a wrong length costs nothing.
+        let mut json = Vec::new();
+        let got = input.take(length.into()).read_to_end(&mut json)? as u64;
+        let end = fixed.len() as u64 + got;
+        if got < length.into() {
             return Err(Error::TruncatedHeader { at: end });
         }
         if crc32fast::hash(&json) != crc {

@@ -1,30 +1,37 @@
 //! The recording file: written append-only while targets run, read by chunks.
 //!
-//! The simplest format that loses nothing: the raw record words of every buffer and the
-//! definition messages, each chunk compressed and checksummed. A file that was cut off anywhere
-//! is readable up to its last complete chunk. The layout, all numbers little-endian:
+//! A file is a header, chunks, and a footer. Chunks of *blocks* hold plans, chunks of *events* what processes told about
+//! themselves, and chunks of *streams* the records of one thread; what a stream refers to stands before it. At the end
+//! there are an *index* of all chunks and the totals. Heads and payloads are checksummed; a file that was cut off anywhere is
+//! readable up to its last complete chunk. `docs/trace-format.md` is the specification.
 //!
-//! ```text
-//! file   := "memtrail" version:u32 length:u32 crc:u32 header-json chunk* end-chunk
-//! chunk  := "MTRK" kind:u32 serial:u32 process:u32 begin:u64 end:u64
-//!           raw-bytes:u64 stored-bytes:u32 payload-crc:u32 zero:u32 head-crc:u32 payload
-//! kind   := 1 definitions (serial: process) | 2 records (serial: thread) | 3 end (payload: json)
-//! ```
-//! Payloads of kinds 1 and 2 are 64-bit words, zstd-compressed. CRCs are CRC-32 (IEEE).
+//! **Invariants.** Reading needs no code of the recorded program, nor the translator. No bytes make a reader panic, or allocate more
+//! than the file's size justifies.
 //!
 //! Not for: what records mean (that is `memtrail-collect`).
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod chunk;
+mod columns;
 mod error;
+mod events;
+mod footer;
 mod header;
+mod index;
+mod known;
+mod modules;
 mod reader;
 mod replay;
+pub mod stream;
+mod varint;
 mod writer;
 
-pub use chunk::{Kind as ChunkKind, CHUNK_HEAD_BYTES};
+pub use chunk::{Head, Kind as ChunkKind, StreamHead, CHUNK_HEAD_BYTES, MOST_BYTES};
 pub use error::Error;
 pub use header::{Header, Totals, VERSION};
+pub use known::{Known, ThreadInfo};
+pub use modules::Module;
 pub use reader::{Chunk, Ending, Reader};
-pub use replay::{check, replay, Checked, Filter, Known};
+pub use replay::{check, replay, words, Checked, Filter};
 pub use writer::{create, Writer};

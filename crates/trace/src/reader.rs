@@ -1,7 +1,15 @@
-//! Reading a recording: its header at once, its chunks one by one.
-use crate::chunk::{to_words, Head, Kind, CHUNK_HEAD_BYTES};
+//! Reading a recording: its header and the list of its chunks at once, their payloads one by one.
+//!
+//! A complete recording is opened with three reads: header, footer, index. Without a footer, or with an index that makes no sense, the
+//! heads are read one after the other from the start, and what is whole is kept. A chunk's own head is read again
+//! with its payload and must agree with the list.
+//!
+//! **Invariant.** Nothing is allocated that the size of the file does not justify.
+use crate::chunk::{Head, Kind, CHUNK_HEAD_BYTES};
+use crate::columns::unpack;
+use crate::footer::{Footer, FOOTER_BYTES};
 use crate::header::read_up_to;
-use crate::{Error, Header, Totals};
+use crate::{index, Error, Header, Totals};
 use std::io::{Read, Seek, SeekFrom};
 
 /// Where a chunk stands, and what it is.
@@ -9,19 +17,15 @@ use std::io::{Read, Seek, SeekFrom};
 pub struct Chunk {
     /// Offset in the file.
     pub at: u64,
-    pub(crate) head: Head,
+    pub head: Head,
 }
 
 impl Chunk {
     pub fn kind(&self) -> Kind {
         self.head.kind
     }
-    /// Thread of records, process of definitions.
-    pub fn serial(&self) -> u32 {
-        self.head.serial
-    }
-    pub fn begin(&self) -> u64 {
-        self.head.begin
+    fn end(&self) -> u64 {
+        self.at.saturating_add(self.head.chunk_bytes())
     }
 }
 
@@ -32,6 +36,24 @@ pub enum Ending {
     Complete(Totals),
     /// Cut off: the last complete chunk ends at this byte.
     CutOff { at: u64 },
+    /// Damaged at this byte: what follows is not used.
+    Damaged { at: u64, what: &'static str },
+}
+
+impl Ending {
+    /// The byte behind what is whole.
+    fn at(&self) -> Option<u64> {
+        match *self {
+            Ending::Complete(_) => None,
+            Ending::CutOff { at } | Ending::Damaged { at, .. } => Some(at),
+        }
+    }
+    fn damaged(error: Error) -> Result<Ending, Error> {
+        match error {
+            Error::Damaged { at, what } => Ok(Ending::Damaged { at, what }),
+            other => Err(other),
+        }
+    }
 }
 
 /// An open recording.
@@ -41,6 +63,8 @@ pub struct Reader<R> {
     header: Header,
     first: u64,
     bytes: u64,
+    chunks: Vec<Chunk>,
+    ending: Ending,
 }
 
 impl<R: Read + Seek> Reader<R> {
@@ -48,12 +72,16 @@ impl<R: Read + Seek> Reader<R> {
         let bytes = input.seek(SeekFrom::End(0))?;
         input.seek(SeekFrom::Start(0))?;
         let (header, first) = Header::read(&mut input)?;
-        Ok(Reader {
+        let mut reader = Reader {
             input,
             header,
             first,
             bytes,
-        })
+            chunks: Vec::new(),
+            ending: Ending::CutOff { at: first },
+        };
+        reader.list()?;
+        Ok(reader)
     }
 
     pub fn header(&self) -> &Header {
@@ -63,70 +91,125 @@ impl<R: Read + Seek> Reader<R> {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
+    /// How the file ends, as far as the list of its chunks tells.
+    pub fn ending(&self) -> Ending {
+        self.ending
+    }
+    /// Chunks of blocks, events and streams, in file order.
+    pub fn chunks(&self) -> &[Chunk] {
+        &self.chunks
+    }
 
-    /// All chunks in file order, and how the file ends. Reads heads only.
-    pub fn chunks(&mut self) -> Result<(Vec<Chunk>, Ending), Error> {
+    fn list(&mut self) -> Result<(), Error> {
+        let wrong = match self.footer()? {
+            None => None,
+            Some(footer) => match self.indexed(footer) {
+                Ok((chunks, totals)) => {
+                    (self.chunks, self.ending) = (chunks, Ending::Complete(totals));
+                    return Ok(());
+                }
+                Err(error) => Some(Ending::damaged(error)?),
+            },
+        };
+        (self.chunks, self.ending) = self.scan()?;
+        match wrong {
+            Some(wrong) if wrong.at() <= self.ending.at() => self.ending = wrong,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn footer(&mut self) -> Result<Option<Footer>, Error> {
+        let Some(at) = self.bytes.checked_sub(FOOTER_BYTES as u64).filter(|&a| a >= self.first) else {
+            return Ok(None);
+        };
+        self.input.seek(SeekFrom::Start(at))?;
+        let mut bytes = [0; FOOTER_BYTES];
+        self.input.read_exact(&mut bytes)?;
+        Ok(Footer::from_bytes(&bytes))
+    }
+
+    /// The list as the index has it, and the totals.
+    fn indexed(&mut self, footer: Footer) -> Result<(Vec<Chunk>, Totals), Error> {
+        let damaged = |at, what| Error::Damaged { at, what };
+        let at = footer.index;
+        let index = self
+            .head_at(at)?
+            .filter(|c| c.kind() == Kind::Index && at >= self.first);
+        let index = index.ok_or(damaged(at, "the index is not where the footer says"))?;
+        let payload = self.payload(&index)?;
+        let columns = unpack(&payload, index.head.raw_bytes.into()).map_err(|what| damaged(at, what))?;
+        let chunks = index::decode(&columns, self.first, at).map_err(|what| damaged(at, what))?;
+        let at = index.end();
+        let end = self.head_at(at)?.filter(|c| c.kind() == Kind::End);
+        let end = end.ok_or(damaged(at, "the totals are not behind the index"))?;
+        if end.end().checked_add(FOOTER_BYTES as u64) != Some(self.bytes) {
+            return Err(damaged(at, "something stands between the totals and the footer"));
+        }
+        let json = self.payload(&end)?;
+        let totals = serde_json::from_slice(&json).map_err(|_| damaged(at, "the totals cannot be read"))?;
+        Ok((chunks, totals))
+    }
+
+    /// The list from the heads, as far as they are whole.
+    fn scan(&mut self) -> Result<(Vec<Chunk>, Ending), Error> {
         let mut chunks = Vec::new();
         let mut at = self.first;
         loop {
-            let Some(chunk) = self.head_at(at)? else {
-                return Ok((chunks, Ending::CutOff { at }));
+            let chunk = match self.head_at(at) {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => return Ok((chunks, Ending::CutOff { at })),
+                Err(error) => return Ok((chunks, Ending::damaged(error)?)),
             };
-            at += (CHUNK_HEAD_BYTES as u64) + u64::from(chunk.head.stored_bytes);
-            if at > self.bytes {
-                return Ok((chunks, Ending::CutOff { at: chunk.at }));
+            at = chunk.end();
+            match chunk.kind() {
+                Kind::Blocks | Kind::Events | Kind::Stream => chunks.push(chunk),
+                Kind::Index => {}
+                Kind::End if self.bytes - at < FOOTER_BYTES as u64 => return Ok((chunks, Ending::CutOff { at })),
+                Kind::End => {
+                    let what = "what follows the totals is not the footer";
+                    return Ok((chunks, Ending::Damaged { at, what }));
+                }
             }
-            if chunk.kind() != Kind::End {
-                chunks.push(chunk);
-                continue;
-            }
-            let json = self.payload(&chunk)?;
-            let totals = serde_json::from_slice(&json).map_err(|_| Error::Damaged {
-                at: chunk.at,
-                what: "the totals cannot be read",
-            })?;
-            if at != self.bytes {
-                let what = "something follows the end";
-                return Err(Error::Damaged { at, what });
-            }
-            return Ok((chunks, Ending::Complete(totals)));
         }
     }
 
-    /// The chunk at an offset, or `None` if the file ends before its head does.
+    /// The chunk at an offset, or `None` if the file ends before it does.
     fn head_at(&mut self, at: u64) -> Result<Option<Chunk>, Error> {
         self.input.seek(SeekFrom::Start(at))?;
         let mut bytes = [0; CHUNK_HEAD_BYTES];
         if read_up_to(&mut self.input, &mut bytes)? < bytes.len() {
             return Ok(None);
         }
-        let head = Head::from_bytes(&bytes).map_err(|what| Error::Damaged { at, what })?;
-        Ok(Some(Chunk { at, head }))
+        let (head, _) = Head::from_bytes(&bytes).map_err(|what| Error::Damaged { at, what })?;
+        let chunk = Chunk { at, head };
+        Ok(Some(chunk).filter(|c| c.end() <= self.bytes))
     }
 
-    fn payload(&mut self, chunk: &Chunk) -> Result<Vec<u8>, Error> {
-        let start = chunk.at + CHUNK_HEAD_BYTES as u64;
-        self.input.seek(SeekFrom::Start(start))?;
-        let mut payload = vec![0; chunk.head.stored_bytes as usize];
+    /// The payload of a chunk, as it stands in the file, with its checksum verified.
+    pub fn payload(&mut self, chunk: &Chunk) -> Result<Vec<u8>, Error> {
+        let damaged = |what| Error::Damaged { at: chunk.at, what };
+        if chunk.end() > self.bytes {
+            return Err(damaged("a chunk runs past the end"));
+        }
+        self.input.seek(SeekFrom::Start(chunk.at))?;
+        let mut bytes = [0; CHUNK_HEAD_BYTES];
+        self.input.read_exact(&mut bytes)?;
+        let (head, crc) = Head::from_bytes(&bytes).map_err(damaged)?;
+        if head != chunk.head {
+            return Err(damaged("a chunk's head is not what the index says"));
+        }
+        let mut payload = vec![0; head.stored_bytes as usize];
         self.input.read_exact(&mut payload)?;
-        if crc32fast::hash(&payload) != chunk.head.payload_crc {
-            return Err(Error::Damaged {
-                at: chunk.at,
-                what: "the checksum of a chunk differs",
-            });
+        if crc32fast::hash(&payload) != crc {
+            return Err(damaged("the checksum of a chunk differs"));
         }
         Ok(payload)
     }
 
-    /// The words of a chunk of definitions or records.
-    pub fn words(&mut self, chunk: &Chunk) -> Result<Vec<u64>, Error> {
-        let damaged = |what| Error::Damaged { at: chunk.at, what };
+    /// The columns of a chunk.
+    pub(crate) fn columns<const N: usize>(&mut self, chunk: &Chunk) -> Result<[Vec<u8>; N], Error> {
         let payload = self.payload(chunk)?;
-        let raw = chunk.head.raw_bytes as usize;
-        let bytes = zstd::bulk::decompress(&payload, raw).map_err(|_| damaged("a chunk cannot be decompressed"))?;
-        if bytes.len() != raw || raw % 8 != 0 {
-            return Err(damaged("a chunk has the wrong length"));
-        }
-        Ok(to_words(&bytes))
+        unpack(&payload, chunk.head.raw_bytes.into()).map_err(|what| Error::Damaged { at: chunk.at, what })
     }
 }

@@ -1,13 +1,23 @@
 //! Writing a recording: one chunk after the other, each complete in the file before the next.
-use crate::chunk::{to_bytes, Head, Kind};
+//!
+//! Blocks and events are collected and written before the next stream, or when there are many. A chunk goes out in one write,
+//! so that a reader never meets half of one that was finished, and a full disk leaves whole chunks.
+use crate::chunk::{Head, Kind, StreamHead, MOST_BYTES};
+use crate::columns::Packer;
+use crate::footer::Footer;
+use crate::modules::{build_id, Module};
+use crate::{blocks, events, index, stream};
 use crate::{Header, Totals};
-use memtrail_collect::{Piece, Sink};
+use memtrail_collect::{Block, Message, Piece, Sink};
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use zstd::bulk::Compressor;
 
-const ZSTD_LEVEL: i32 = 1;
+/// Blocks and events are written when they come to this many bytes.
+const ENOUGH: usize = 256 << 10;
 
 /// Creates the file of a recording. An existing file is an error unless `overwrite`; it keeps
 /// what it holds until [`Writer::start`], so that a command that cannot run costs nothing.
@@ -26,9 +36,12 @@ pub fn create(path: &Path, overwrite: bool) -> io::Result<File> {
 pub struct Writer<W> {
     out: W,
     written: u64,
-    compressor: Compressor<'static>,
-    bytes: Vec<u8>,
-    stored: Vec<u8>,
+    packer: Packer,
+    blocks: blocks::Encoder,
+    events: events::Encoder,
+    index: index::Encoder,
+    /// Paths of the modules that were told.
+    modules: HashSet<Vec<u8>>,
 }
 
 impl Writer<File> {
@@ -49,9 +62,11 @@ impl<W: Write> Writer<W> {
         Ok(Writer {
             out,
             written,
-            compressor: Compressor::new(ZSTD_LEVEL)?,
-            bytes: Vec::new(),
-            stored: Vec::new(),
+            packer: Packer::new()?,
+            blocks: blocks::Encoder::default(),
+            events: events::Encoder::default(),
+            index: index::Encoder::default(),
+            modules: HashSet::new(),
         })
     }
 
@@ -60,61 +75,139 @@ impl<W: Write> Writer<W> {
         self.written
     }
 
-    fn words(&mut self, head: Head, words: &[u64]) -> io::Result<()> {
-        to_bytes(words, &mut self.bytes);
-        self.stored.clear();
-        self.stored.reserve(zstd::zstd_safe::compress_bound(self.bytes.len()));
-        self.compressor.compress_to_buffer(&self.bytes, &mut self.stored)?;
-        let stored = std::mem::take(&mut self.stored);
-        let result = self.chunk(head, self.bytes.len(), &stored);
-        self.stored = stored;
-        result
-    }
-
-    /// A chunk goes out in one write, so that a reader never meets half of one that we finished.
-    fn chunk(&mut self, head: Head, raw_bytes: usize, payload: &[u8]) -> io::Result<()> {
-        let head = Head {
-            raw_bytes: raw_bytes as u64,
-            stored_bytes: payload.len() as u32,
-            payload_crc: crc32fast::hash(payload),
-            ..head
-        };
-        let mut chunk = head.to_bytes().to_vec();
-        chunk.extend_from_slice(payload);
-        self.out.write_all(&chunk)?;
-        self.out.flush()?;
-        self.written += chunk.len() as u64;
+    /// Adds blocks. They are in the file before any stream that is added later.
+    pub fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
+        for block in blocks {
+            self.blocks.add(block)?;
+            if self.blocks.bytes() >= ENOUGH {
+                self.write_blocks()?;
+            }
+        }
         Ok(())
     }
 
-    /// Writes the end chunk: everything was recorded.
+    /// Adds what a process tells about itself; blocks are told with [`Writer::blocks`].
+    pub fn message(&mut self, process: u32, message: &Message) -> io::Result<()> {
+        if let Message::Map { path, .. } = message {
+            self.module(path);
+        }
+        self.events.message(process, message);
+        if self.events.bytes() >= ENOUGH {
+            self.write_events()?;
+        }
+        Ok(())
+    }
+
+    /// Tells of a module when it is first met.
+    fn module(&mut self, path: &[u8]) {
+        if !path.starts_with(b"/") || self.modules.contains(path) {
+            return;
+        }
+        self.modules.insert(path.to_vec());
+        let build_id = build_id(Path::new(OsStr::from_bytes(path)));
+        self.events.module(&Module {
+            path: path.to_vec(),
+            build_id,
+        });
+    }
+
+    /// Adds a part of a thread's stream: its payload, and the bytes it had before it was compressed.
+    pub fn stream(&mut self, head: &StreamHead, raw_bytes: u64, payload: &[u8]) -> io::Result<()> {
+        self.write_blocks()?;
+        self.write_events()?;
+        self.chunk(Kind::Stream, *head, raw_bytes, payload)
+    }
+
+    fn write_blocks(&mut self) -> io::Result<()> {
+        match self.blocks.bytes() {
+            0 => Ok(()),
+            _ => {
+                let columns = self.blocks.take();
+                self.packed(Kind::Blocks, &columns)
+            }
+        }
+    }
+
+    fn write_events(&mut self) -> io::Result<()> {
+        match self.events.bytes() {
+            0 => Ok(()),
+            _ => {
+                let columns = self.events.take();
+                self.packed(Kind::Events, &columns)
+            }
+        }
+    }
+
+    fn packed(&mut self, kind: Kind, columns: &[Vec<u8>]) -> io::Result<()> {
+        let raw = columns.iter().map(|c| c.len() as u64).sum();
+        let payload = self.packer.pack(columns)?;
+        self.chunk(kind, StreamHead::default(), raw, &payload)
+    }
+
+    fn chunk(&mut self, kind: Kind, stream: StreamHead, raw_bytes: u64, payload: &[u8]) -> io::Result<()> {
+        let (bytes, head) = chunk(kind, stream, raw_bytes, payload)?;
+        self.put(&bytes)?;
+        self.index.add(&head);
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)?;
+        self.out.flush()?;
+        self.written += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Everything was recorded: writes the index, the totals and the footer. Returns the size of the file.
     pub fn finish(mut self, totals: &Totals) -> io::Result<(W, u64)> {
+        self.write_blocks()?;
+        self.write_events()?;
+        let index = self.written;
+        let columns = self.index.take();
+        self.packed(Kind::Index, &columns)?;
         let json = serde_json::to_vec(totals)?;
-        self.chunk(head(Kind::End, 0, 0, 0, 0), json.len(), &json)?;
+        let (mut end, _) = chunk(Kind::End, StreamHead::default(), json.len() as u64, &json)?;
+        end.extend_from_slice(&Footer { index }.to_bytes());
+        self.put(&end)?;
         Ok((self.out, self.written))
     }
 }
 
-fn head(kind: Kind, serial: u32, process: u32, begin: u64, end: u64) -> Head {
-    Head {
+/// A whole chunk, and its head.
+fn chunk(kind: Kind, stream: StreamHead, raw_bytes: u64, payload: &[u8]) -> io::Result<(Vec<u8>, Head)> {
+    let size = |bytes: u64| u32::try_from(bytes).ok().filter(|&b| b <= MOST_BYTES);
+    let too_large = || io::Error::new(io::ErrorKind::InvalidInput, "a chunk is too large");
+    let head = Head {
         kind,
-        serial,
-        process,
-        begin,
-        end,
-        raw_bytes: 0,
-        stored_bytes: 0,
-        payload_crc: 0,
-    }
+        stream,
+        stored_bytes: size(payload.len() as u64).ok_or_else(too_large)?,
+        raw_bytes: size(raw_bytes).ok_or_else(too_large)?,
+    };
+    head.check().map_err(|_| too_large())?;
+    let mut bytes = head.to_bytes(crc32fast::hash(payload)).to_vec();
+    bytes.extend_from_slice(payload);
+    Ok((bytes, head))
 }
 
 impl<W: Write + Send> Sink for Writer<W> {
-    fn definitions(&mut self, process: u32, words: &[u64]) -> io::Result<()> {
-        self.words(head(Kind::Definitions, process, process, 0, 0), words)
+    fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
+        self.blocks(blocks)
+    }
+
+    fn message(&mut self, process: u32, message: &Message) -> io::Result<()> {
+        self.message(process, message)
     }
 
     fn records(&mut self, p: &Piece<'_>) -> io::Result<()> {
-        let head = head(Kind::Records, p.thread.0, p.process, p.begin, p.end);
-        self.words(head, p.words)
+        let head = StreamHead {
+            thread: p.thread.0,
+            process: p.process,
+            first: p.first,
+            accesses: p.accesses,
+            begin: p.begin,
+            end: p.end,
+            words: p.words.len() as u64,
+        };
+        self.stream(&head, 8 * p.words.len() as u64, &stream::encode(p.words)?)
     }
 }

@@ -1,116 +1,165 @@
 //! Recordings written and read back, whole, cut off at every byte, and damaged at every byte.
-use memtrail_collect::{Piece, Sink};
-use memtrail_model::Thread;
-use memtrail_trace::{create, ChunkKind, Ending, Error, Header, Reader, Totals, Writer};
+mod common;
+
+use common::{header, message_list, recording, totals, Recording};
+use memtrail_collect::Message;
+use memtrail_trace::{
+    create, words, ChunkKind, Ending, Error, Known, Module, Reader, StreamHead, ThreadInfo, Totals, Writer,
+    CHUNK_HEAD_BYTES,
+};
 use std::io::{Cursor, ErrorKind};
-
-fn header() -> Header {
-    Header {
-        command: vec!["ls".into(), "-l".into()],
-        pid: 4711,
-        probes: 3,
-        max_block: 64,
-        page_bytes: 4096,
-        unix_time: 1,
-        xcr0: 7,
-        xsave: vec![(2, 256, 576, false)],
-    }
-}
-
-fn totals() -> Totals {
-    Totals {
-        threads: 2,
-        exit_status: Some(3),
-        ..Totals::default()
-    }
-}
-
-fn piece(thread: u32, begin: u64, words: &[u64]) -> Piece<'_> {
-    Piece {
-        thread: Thread(thread),
-        process: 0,
-        begin,
-        end: begin + 1,
-        words,
-    }
-}
-
-/// A small recording; returns it and the offsets where its chunks end.
-fn recording() -> (Vec<u8>, Vec<usize>) {
-    let mut writer = Writer::new(Vec::new(), &header()).unwrap();
-    let mut ends = vec![writer.written() as usize];
-    writer.definitions(0, &[1, 2, 3]).unwrap();
-    ends.push(writer.written() as usize);
-    writer.records(&piece(1, 20, &[7; 1000])).unwrap();
-    ends.push(writer.written() as usize);
-    writer.records(&piece(0, 10, &[u64::MAX, 0])).unwrap();
-    ends.push(writer.written() as usize);
-    let (bytes, size) = writer.finish(&totals()).unwrap();
-    assert_eq!(bytes.len() as u64, size);
-    (bytes, ends)
-}
 
 #[test]
 fn what_was_written_is_read_back() {
-    let (bytes, _) = recording();
-    let mut reader = Reader::open(Cursor::new(bytes)).unwrap();
+    let r = recording();
+    let mut reader = Reader::open(Cursor::new(&r.bytes)).unwrap();
     assert_eq!(*reader.header(), header());
-    let (chunks, ending) = reader.chunks().unwrap();
-    assert_eq!(ending, Ending::Complete(totals()));
-    let kinds: Vec<_> = chunks.iter().map(|c| (c.kind(), c.serial(), c.begin())).collect();
-    let expected = vec![
-        (ChunkKind::Definitions, 0, 0),
-        (ChunkKind::Records, 1, 20),
-        (ChunkKind::Records, 0, 10),
-    ];
-    assert_eq!(kinds, expected);
-    assert_eq!(reader.words(&chunks[0]).unwrap(), vec![1, 2, 3]);
-    assert_eq!(reader.words(&chunks[1]).unwrap(), vec![7; 1000]);
-    assert_eq!(reader.words(&chunks[2]).unwrap(), vec![u64::MAX, 0]);
+    assert_eq!(reader.ending(), Ending::Complete(totals()));
+    let places: Vec<_> = reader.chunks().iter().map(|c| (c.at, c.kind())).collect();
+    assert_eq!(places, r.chunks);
+    let known = Known::read(&mut reader).unwrap();
+    assert_eq!(known.ending, Ending::Complete(totals()));
+    assert_eq!(known.messages, message_list());
+    let blocks: Vec<_> = known
+        .table
+        .blocks()
+        .iter()
+        .map(|b| (b.id, &b.plan, &b.sources))
+        .collect();
+    let expected: Vec<_> = r.blocks.iter().map(|b| (b.id, &b.plan, &b.sources)).collect();
+    assert_eq!(blocks, expected);
+    let module = Module {
+        path: b"/no/such/file".to_vec(),
+        build_id: None,
+    };
+    assert_eq!(known.modules, [module]);
+    let thread = |serial, end| ThreadInfo {
+        serial,
+        process: 0,
+        tid: 10 + serial,
+        start: 1000,
+        end,
+    };
+    let threads: Vec<_> = known.threads.values().copied().collect();
+    assert_eq!(threads, [thread(0, None), thread(1, Some((2, 3000)))]);
+    let heads: Vec<StreamHead> = known.streams.iter().map(|c| c.head.stream).collect();
+    assert_eq!(heads, r.streams.iter().map(|(h, _)| *h).collect::<Vec<_>>());
+    for (chunk, (_, expected)) in known.streams.iter().zip(&r.streams) {
+        assert_eq!(words(&mut reader, chunk).unwrap(), *expected);
+    }
+}
+
+/// How many whole chunks of blocks, events and streams the first `length` bytes hold, and where they end.
+fn whole(r: &Recording, length: usize) -> (usize, u64) {
+    let ends: Vec<u64> = r.ends.iter().copied().filter(|&e| e <= length as u64).collect();
+    (ends.len().saturating_sub(1).min(r.chunks.len()), *ends.last().unwrap())
 }
 
 #[test]
 fn cut_off_anywhere_it_is_readable_to_the_last_whole_chunk() {
-    let (bytes, ends) = recording();
-    for length in 0..bytes.len() {
-        let opened = Reader::open(Cursor::new(&bytes[..length]));
-        if length < ends[0] {
-            assert!(matches!(opened, Err(Error::TruncatedHeader { .. })), "{length}");
+    let r = recording();
+    for length in 0..r.bytes.len() {
+        let opened = Reader::open(Cursor::new(&r.bytes[..length]));
+        if length < r.ends[0] as usize {
+            assert!(
+                matches!(opened, Err(Error::TruncatedHeader { at }) if at == length as u64),
+                "{length}"
+            );
             continue;
         }
         let mut reader = opened.unwrap();
-        let (chunks, ending) = reader.chunks().unwrap();
-        let whole = ends.iter().filter(|&&e| e <= length).count() - 1;
-        assert_eq!(chunks.len(), whole, "{length}");
-        let at = ends[whole] as u64;
-        assert_eq!(ending, Ending::CutOff { at }, "{length}");
-        for chunk in &chunks {
-            reader.words(chunk).unwrap();
+        let (chunks, at) = whole(&r, length);
+        assert_eq!(reader.ending(), Ending::CutOff { at }, "{length}");
+        let places: Vec<_> = reader.chunks().iter().map(|c| (c.at, c.kind())).collect();
+        assert_eq!(places, r.chunks[..chunks], "{length}");
+        let known = Known::read(&mut reader).unwrap();
+        assert_eq!(known.ending, Ending::CutOff { at });
+        for (chunk, (_, expected)) in known.streams.iter().zip(&r.streams) {
+            assert_eq!(words(&mut reader, chunk).unwrap(), *expected);
         }
+    }
+}
+
+/// Reads everything there is, strictly.
+fn read_all(bytes: &[u8]) -> Result<(), Error> {
+    let mut reader = Reader::open(Cursor::new(bytes))?;
+    let known = Known::read(&mut reader)?;
+    for chunk in &known.streams {
+        words(&mut reader, chunk)?;
+    }
+    match known.ending {
+        Ending::Complete(_) => Ok(()),
+        Ending::CutOff { at } => Err(Error::Damaged { at, what: "cut off" }),
+        Ending::Damaged { at, what } => Err(Error::Damaged { at, what }),
     }
 }
 
 #[test]
 fn damage_anywhere_is_noticed() {
-    let (bytes, _) = recording();
-    for at in 0..bytes.len() {
+    let r = recording();
+    read_all(&r.bytes).unwrap();
+    for at in 0..r.bytes.len() {
         for bit in [0, 7] {
-            let mut damaged = bytes.clone();
+            let mut damaged = r.bytes.clone();
             damaged[at] ^= 1 << bit;
-            assert!(read_all(damaged).is_err(), "byte {at}, bit {bit}");
+            let error = read_all(&damaged).expect_err("damage was not noticed");
+            // The place that is named is the chunk that holds the damage; the header has no places.
+            if let Error::Damaged { at: said, .. } = error {
+                assert!(said <= at as u64, "byte {at}, bit {bit}: {said}");
+            }
         }
     }
 }
 
-fn read_all(bytes: Vec<u8>) -> Result<(), Error> {
-    let mut reader = Reader::open(Cursor::new(bytes))?;
-    let (chunks, ending) = reader.chunks()?;
-    for chunk in &chunks {
-        reader.words(chunk)?;
+#[test]
+fn what_stands_before_the_damage_is_used() {
+    let r = recording();
+    for (i, &(at, _)) in r.chunks.iter().enumerate() {
+        for inside in [0, CHUNK_HEAD_BYTES] {
+            let mut damaged = r.bytes.clone();
+            damaged[at as usize + inside] ^= 0x40;
+            let mut reader = Reader::open(Cursor::new(damaged)).unwrap();
+            // The index still lists the chunk.
+            assert_eq!(reader.chunks().len(), r.chunks.len());
+            let known = Known::read(&mut reader).unwrap();
+            let streams = r.chunks[..i].iter().filter(|c| c.1 == ChunkKind::Stream).count();
+            if r.chunks[i].1 == ChunkKind::Stream {
+                assert!(
+                    matches!(words(&mut reader, &known.streams[streams]), Err(Error::Damaged { at: a, .. }) if a == at)
+                );
+            } else {
+                assert!(
+                    matches!(known.ending, Ending::Damaged { at: a, .. } if a == at),
+                    "{:?}",
+                    known.ending
+                );
+                assert_eq!(known.streams.len(), streams);
+            }
+            for (chunk, (_, expected)) in known.streams[..streams].iter().zip(&r.streams) {
+                assert_eq!(words(&mut reader, chunk).unwrap(), *expected);
+            }
+        }
     }
-    match ending {
-        Ending::Complete(_) => Ok(()),
-        Ending::CutOff { at } => Err(Error::Damaged { at, what: "cut off" }),
+}
+
+#[test]
+fn without_its_index_a_recording_is_read_by_its_heads() {
+    let r = recording();
+    let index = r.ends[r.chunks.len()] as usize;
+    let footer = r.bytes.len() - 16;
+    for at in [
+        index + 5,
+        index + CHUNK_HEAD_BYTES,
+        r.ends[r.chunks.len() + 1] as usize + CHUNK_HEAD_BYTES,
+        footer,
+    ] {
+        let mut damaged = r.bytes.clone();
+        damaged[at] ^= 1;
+        let reader = Reader::open(Cursor::new(damaged)).unwrap();
+        assert_eq!(reader.chunks().len(), r.chunks.len(), "byte {at}");
+        assert!(
+            matches!(reader.ending(), Ending::Damaged { at: said, .. } if said <= at as u64 && said >= index as u64)
+        );
     }
 }
 
@@ -122,12 +171,22 @@ fn other_files_are_told_apart() {
         Error::NotARecording
     ));
     assert!(matches!(open(b""), Error::TruncatedHeader { at: 0 }));
-    let (mut bytes, _) = recording();
-    bytes[8] = 200;
-    assert!(matches!(open(&bytes), Error::Version { found: 200, .. }));
-    let (mut bytes, _) = recording();
+    let mut bytes = recording().bytes;
+    bytes[8] = 1;
+    assert!(matches!(open(&bytes), Error::Version { found: 1, known: 2 }));
+    let mut bytes = recording().bytes;
     bytes.push(0);
-    assert!(matches!(read_all(bytes), Err(Error::Damaged { .. })));
+    assert!(matches!(read_all(&bytes), Err(Error::Damaged { .. })));
+}
+
+#[test]
+fn a_header_that_claims_to_be_long_costs_nothing() {
+    let mut bytes = recording().bytes;
+    bytes[12..16].copy_from_slice(&0xff_ffffu32.to_le_bytes());
+    assert!(matches!(
+        Reader::open(Cursor::new(bytes)),
+        Err(Error::TruncatedHeader { .. })
+    ));
 }
 
 #[test]
@@ -140,8 +199,33 @@ fn existing_files_are_kept_unless_told_otherwise() {
     let file = create(&path, true).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     Writer::start(file, &header()).unwrap();
-    let mut reader = Reader::open(std::fs::File::open(&path).unwrap()).unwrap();
-    assert!(matches!(reader.chunks().unwrap().1, Ending::CutOff { .. }));
+    let reader = Reader::open(std::fs::File::open(&path).unwrap()).unwrap();
+    assert!(matches!(reader.ending(), Ending::CutOff { .. }));
+}
+
+#[test]
+fn an_empty_recording_is_complete() {
+    let (bytes, _) = Writer::new(Vec::new(), &header())
+        .unwrap()
+        .finish(&Totals::default())
+        .unwrap();
+    let reader = Reader::open(Cursor::new(bytes)).unwrap();
+    assert_eq!(reader.ending(), Ending::Complete(Totals::default()));
+    assert!(reader.chunks().is_empty());
+}
+
+#[test]
+fn many_events_are_written_at_once() {
+    let mut writer = Writer::new(Vec::new(), &header()).unwrap();
+    let before = writer.written();
+    let warning = Message::Warn {
+        text: "x".repeat(300_000),
+    };
+    writer.message(0, &warning).unwrap();
+    assert!(writer.written() > before, "nothing was written");
+    let (bytes, _) = writer.finish(&totals()).unwrap();
+    let mut reader = Reader::open(Cursor::new(bytes)).unwrap();
+    assert_eq!(Known::read(&mut reader).unwrap().messages, [(0, warning)]);
 }
 
 /// A disk with room for so many bytes.
@@ -163,6 +247,6 @@ impl std::io::Write for Small {
 #[test]
 fn a_full_disk_is_an_error_of_its_own() {
     let mut writer = Writer::new(Small(400), &header()).unwrap();
-    let error = (0..100).find_map(|_| writer.records(&piece(0, 1, &[5; 50])).err());
+    let error = (0..100).find_map(|_| writer.stream(&StreamHead::default(), 5, &[5; 50]).err());
     assert_eq!(error.unwrap().kind(), ErrorKind::StorageFull);
 }

@@ -1,0 +1,368 @@
+//! Columns to plans. Whether a plan's slots exist is for the table to check.
+use super::*;
+use crate::varint::{unfold, Bad, Fields};
+use memtrail_collect::DecodeError;
+use memtrail_model::Kind;
+use memtrail_translate::plan::{
+    Addr, Derived, Layout, LoopPlan, Mask, Narrow, PlannedAccess, Shape, Side, Step, FS, TERMS,
+};
+
+/// Why columns are no blocks.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    Layout(Bad),
+    Plan(DecodeError),
+}
+
+impl From<Bad> for Wrong {
+    fn from(what: Bad) -> Wrong {
+        Wrong::Layout(what)
+    }
+}
+
+const NARROWS: [Narrow; 6] = [
+    Narrow::Zero8,
+    Narrow::Zero16,
+    Narrow::Zero32,
+    Narrow::Sign8,
+    Narrow::Sign16,
+    Narrow::Sign32,
+];
+const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::Prefetch];
+
+fn kind(code: u8) -> Result<Kind, Bad> {
+    KINDS.get(usize::from(code)).copied().ok_or("an access of unknown kind")
+}
+
+/// Hands every block (id, plan, sources) to `add`.
+pub(crate) fn decode(
+    columns: &[Vec<u8>; COLUMNS],
+    mut add: impl FnMut(u32, Plan, Box<[u8]>) -> Result<(), DecodeError>,
+) -> Result<(), Wrong> {
+    let mut decoder = Decoder {
+        columns: columns.each_ref().map(|c| Fields(c)),
+        likely: Likely::new(),
+    };
+    while !decoder.at(Column::Flags).0.is_empty() {
+        let (id, plan, sources) = decoder.block()?;
+        add(id, plan, sources).map_err(Wrong::Plan)?;
+    }
+    Ok(decoder.columns.iter().try_for_each(Fields::end)?)
+}
+
+struct Decoder<'c> {
+    columns: [Fields<'c>; COLUMNS],
+    likely: Likely,
+}
+
+impl<'c> Decoder<'c> {
+    fn at(&mut self, column: Column) -> &mut Fields<'c> {
+        &mut self.columns[column as usize]
+    }
+    fn rare(&mut self) -> &mut Fields<'c> {
+        self.at(Column::Rare)
+    }
+
+    fn block(&mut self) -> Result<(u32, Plan, Box<[u8]>), Bad> {
+        let flags = self.at(Column::Flags).byte()?;
+        let id = u64::from(self.likely.id).wrapping_add(self.at(Column::Id).signed()?);
+        let id = u32::try_from(id).map_err(|_| "a block id is out of range")?;
+        let pc = self.likely.pc.wrapping_add(self.at(Column::Pc).signed()?);
+        let words: u16 = self.at(Column::Words).small()?;
+        let sources = self.at(Column::Source).bytes(u64::from(words).saturating_sub(1))?;
+        self.likely.enter_block();
+        let mut derived = Vec::new();
+        if flags & DERIVED != 0 {
+            for _ in 0..self.rare().small::<u16>()? {
+                let narrow = usize::from(self.rare().byte()?);
+                let narrow = *NARROWS.get(narrow).ok_or("a derived value of unknown kind")?;
+                let of = self.lin()?;
+                derived.push(Derived { narrow, of });
+            }
+        }
+        let mut plan = Plan {
+            pc,
+            bytes: 0,
+            insn_offsets: Vec::new(),
+            words,
+            derived,
+            accesses: Vec::new(),
+            exit_rsp: Lin::default(),
+            looping: None,
+            sides: Vec::new(),
+        };
+        self.instructions(&mut plan, flags & AFFINE != 0)?;
+        plan.exit_rsp = self.rsp()?;
+        plan.looping = match flags & !DERIVED {
+            0 => None,
+            AFFINE => {
+                let steps = self.steps()?;
+                let counter = self.step()?;
+                Some(LoopPlan::Affine { steps, counter })
+            }
+            PARTLY => {
+                let steps = self.steps()?;
+                let mut free = Vec::new();
+                for _ in 0..self.rare().small::<u16>()? {
+                    free.push(self.rare().small()?);
+                }
+                Some(LoopPlan::Partly { steps, free })
+            }
+            _ => return Err("a block of unknown kind"),
+        };
+        self.likely.leave_block(id, &plan);
+        Ok((id, plan, sources.into()))
+    }
+
+    fn instructions(&mut self, plan: &mut Plan, affine: bool) -> Result<(), Bad> {
+        let many = "a block is too long";
+        loop {
+            let insn = u16::try_from(plan.insn_offsets.len()).map_err(|_| many)?;
+            plan.insn_offsets.push(u16::try_from(plan.bytes).map_err(|_| many)?);
+            let byte = self.at(Column::Instruction).byte()?;
+            let length = match byte & LENGTH {
+                0 => self.rare().small()?,
+                short => short.into(),
+            };
+            plan.bytes = plan.bytes.checked_add(length).ok_or(many)?;
+            let count = match byte >> ACCESSES_SHIFT & ACCESSES {
+                ACCESSES => self.rare().number()?,
+                few => few.into(),
+            };
+            for _ in 0..count {
+                let access = self.access(insn)?;
+                plan.accesses.push(access);
+            }
+            if byte & WAY_OUT != 0 {
+                let rsp = self.rsp()?;
+                let moved = if affine { self.rare().signed()? } else { 0 };
+                plan.sides.push(Side { insn, rsp, moved });
+            }
+            if byte & LAST != 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn rsp(&mut self) -> Result<Lin, Bad> {
+        match self.at(Column::Stack).number()? {
+            0 => self.lin(),
+            n => Ok(stack(self.likely.stack.wrapping_add(unfold(n - 1)))),
+        }
+    }
+
+    fn access(&mut self, insn: u16) -> Result<PlannedAccess, Bad> {
+        let byte = self.at(Column::Access).byte()?;
+        let kind = kind(byte & KIND)?;
+        let size = 1u32 << (byte >> SIZE_SHIFT & SIZE);
+        let (mut lin, mut segment) = (Lin::default(), None);
+        match byte >> FORM_SHIFT {
+            FORM_STACK => {
+                self.likely.stack = self.likely.stack.wrapping_add(self.at(Column::Stack).signed()?);
+                lin = stack(self.likely.stack);
+            }
+            FORM_SLOT => {
+                lin = Lin::slot(self.slot()?);
+                lin.c = self.at(Column::Offset).signed()?;
+            }
+            FORM_CONSTANT => {
+                self.likely.address = self.likely.address.wrapping_add(self.at(Column::Address).signed()?);
+                lin.c = self.likely.address;
+            }
+            FORM_INDEXED => {
+                lin.n = 2;
+                lin.terms[0] = (self.slot()?, 1);
+                lin.terms[1] = (self.slot()?, self.rare().scale()?);
+                lin.c = self.at(Column::Offset).signed()?;
+            }
+            FORM_FS => {
+                lin.c = self.at(Column::Offset).signed()?;
+                segment = Some(FS);
+            }
+            FORM_OTHER => {
+                let shape = self.shape()?;
+                return Ok(PlannedAccess { insn, kind, shape });
+            }
+            _ => return Err("an address of unknown form"),
+        }
+        let addr = Addr {
+            lin,
+            low32: false,
+            segment,
+        };
+        let shape = Shape::Plain { addr, size };
+        Ok(PlannedAccess { insn, kind, shape })
+    }
+
+    fn slot(&mut self) -> Result<Slot, Bad> {
+        let slot = u64::from(self.likely.slot).wrapping_sub(self.at(Column::Slot).signed()?);
+        let slot = Slot::try_from(slot).map_err(|_| "a slot is out of range")?;
+        self.likely.use_slot(slot);
+        Ok(slot)
+    }
+
+    fn lin(&mut self) -> Result<Lin, Bad> {
+        let mut lin = Lin {
+            n: self.rare().byte()?,
+            ..Lin::default()
+        };
+        if usize::from(lin.n) > TERMS {
+            return Err("a form of too many terms");
+        }
+        for term in &mut lin.terms[..usize::from(lin.n)] {
+            *term = (self.rare().small()?, self.rare().scale()?);
+        }
+        lin.c = self.rare().signed()?;
+        Ok(lin)
+    }
+
+    fn addr(&mut self) -> Result<Addr, Bad> {
+        let head = self.rare().number()?;
+        let segment = match head >> 1 {
+            0 => None,
+            slot => Some(Slot::try_from(slot - 1).map_err(|_| "a segment is out of range")?),
+        };
+        Ok(Addr {
+            low32: head & 1 == 1,
+            segment,
+            lin: self.lin()?,
+        })
+    }
+
+    fn vector(&mut self) -> Result<(u8, Mask, u8), Bad> {
+        let lanes = self.rare().byte()?;
+        let mask = match self.rare().byte()? {
+            MASK_ALL => Mask::All,
+            MASK_BITS => Mask::Bits(self.rare().small()?),
+            MASK_SIGNS => Mask::SignOf {
+                first: self.rare().small()?,
+                bytes: self.rare().byte()?,
+            },
+            _ => return Err("a mask of unknown kind"),
+        };
+        Ok((lanes, mask, self.rare().byte()?))
+    }
+
+    fn steps(&mut self) -> Result<Vec<Step>, Bad> {
+        let mut steps = Vec::new();
+        for _ in 0..self.rare().small::<u16>()? {
+            steps.push(self.step()?);
+        }
+        Ok(steps)
+    }
+
+    fn step(&mut self) -> Result<Step, Bad> {
+        let rare = self.rare();
+        let flags = rare.byte()?;
+        if flags & !(STEP_IS_LOW32 | STEP_HAS_PLUS) != 0 {
+            return Err("a step of unknown kind");
+        }
+        Ok(Step {
+            low32: flags & STEP_IS_LOW32 != 0,
+            slot: rare.small()?,
+            by: rare.signed()?,
+            plus: match flags & STEP_HAS_PLUS {
+                0 => None,
+                _ => Some((rare.small()?, rare.scale()?)),
+            },
+        })
+    }
+
+    fn shape(&mut self) -> Result<Shape, Bad> {
+        let tag = self.rare().byte()?;
+        if tag == shape::REPEAT {
+            return self.repeat();
+        }
+        let addr = self.addr()?;
+        Ok(match tag {
+            shape::PLAIN => Shape::Plain {
+                addr,
+                size: self.rare().small()?,
+            },
+            shape::LANES => {
+                let rare = self.rare();
+                let (index, index_bytes, scale) = (rare.small()?, rare.byte()?, rare.byte()?);
+                let (lanes, mask, size) = self.vector()?;
+                Shape::Lanes {
+                    addr,
+                    index,
+                    index_bytes,
+                    scale,
+                    lanes,
+                    mask,
+                    size,
+                }
+            }
+            shape::ELEMENTS | shape::BROADCAST | shape::PACKED => {
+                let (lanes, mask, size) = self.vector()?;
+                masked(tag, addr, lanes, mask, size)
+            }
+            shape::BIT_WORD => Shape::BitWord {
+                addr,
+                bit: self.lin()?,
+                size: self.rare().byte()?,
+            },
+            shape::LINE => Shape::Line {
+                addr,
+                size: self.rare().small()?,
+            },
+            shape::XSTATE => Shape::Xstate {
+                addr,
+                low: self.lin()?,
+                high: self.lin()?,
+                layout: match self.rare().number()? {
+                    0 => Layout::Standard,
+                    1 => Layout::Compact,
+                    slot => Layout::Image(Slot::try_from(slot - 2).map_err(|_| "a slot is out of range")?),
+                },
+            },
+            _ => return Err("an access of unknown shape"),
+        })
+    }
+
+    fn repeat(&mut self) -> Result<Shape, Bad> {
+        let flags = self.rare().byte()?;
+        let source = match flags & HAS_SOURCE {
+            0 => None,
+            _ => Some(self.addr()?),
+        };
+        let dest = match flags >> DEST_SHIFT {
+            0 => None,
+            code => Some((self.addr()?, kind(code - 1)?)),
+        };
+        Ok(Shape::Repeat {
+            source,
+            dest,
+            size: self.rare().byte()?,
+            before: self.lin()?,
+            after: self.rare().small()?,
+            low32: flags & COUNT_IS_LOW32 != 0,
+            pointer: self.lin()?,
+            moved: self.rare().small()?,
+            moved_is_rsi: flags & MOVED_IS_RSI != 0,
+        })
+    }
+}
+
+fn masked(tag: u8, addr: Addr, lanes: u8, mask: Mask, size: u8) -> Shape {
+    match tag {
+        shape::ELEMENTS => Shape::Elements {
+            addr,
+            lanes,
+            mask,
+            size,
+        },
+        shape::BROADCAST => Shape::Broadcast {
+            addr,
+            lanes,
+            mask,
+            size,
+        },
+        _ => Shape::Packed {
+            addr,
+            lanes,
+            mask,
+            size,
+        },
+    }
+}

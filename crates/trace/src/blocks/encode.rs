@@ -1,0 +1,403 @@
+//! Plans to columns.
+use super::*;
+use crate::varint::{fold, put, put_signed};
+use memtrail_collect::Block;
+use memtrail_translate::plan::{Addr, Layout, LoopPlan, Mask, PlannedAccess, Shape, Step, FS};
+use std::io;
+
+/// Collects blocks until they are written.
+pub(crate) struct Encoder {
+    columns: [Vec<u8>; COLUMNS],
+    likely: Likely,
+}
+
+impl Default for Encoder {
+    fn default() -> Encoder {
+        Encoder {
+            columns: Default::default(),
+            likely: Likely::new(),
+        }
+    }
+}
+
+fn flag(set: bool, bit: u8) -> u8 {
+    if set {
+        bit
+    } else {
+        0
+    }
+}
+
+fn unfit(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}
+
+impl Encoder {
+    /// Bytes so far.
+    pub fn bytes(&self) -> usize {
+        self.columns.iter().map(Vec::len).sum()
+    }
+
+    /// The columns so far; what follows stands on its own.
+    pub fn take(&mut self) -> [Vec<u8>; COLUMNS] {
+        std::mem::take(self).columns
+    }
+
+    fn byte(&mut self, column: Column, byte: u8) {
+        self.columns[column as usize].push(byte);
+    }
+    fn number(&mut self, column: Column, value: u64) {
+        put(&mut self.columns[column as usize], value);
+    }
+    fn signed(&mut self, column: Column, value: u64) {
+        put_signed(&mut self.columns[column as usize], value);
+    }
+
+    pub fn add(&mut self, block: &Block) -> io::Result<()> {
+        let plan = &block.plan;
+        check(plan)?;
+        let flags = flag(!plan.derived.is_empty(), DERIVED)
+            | match plan.looping {
+                None => 0,
+                Some(LoopPlan::Affine { .. }) => AFFINE,
+                Some(LoopPlan::Partly { .. }) => PARTLY,
+            };
+        self.byte(Column::Flags, flags);
+        self.signed(
+            Column::Id,
+            i64::from(block.id).wrapping_sub(self.likely.id.into()) as u64,
+        );
+        self.signed(Column::Pc, plan.pc.wrapping_sub(self.likely.pc));
+        self.number(Column::Words, plan.words.into());
+        for &source in &block.sources {
+            self.byte(Column::Source, source);
+        }
+        self.likely.enter_block();
+        if !plan.derived.is_empty() {
+            self.number(Column::Rare, plan.derived.len() as u64);
+            for derived in &plan.derived {
+                self.byte(Column::Rare, derived.narrow as u8);
+                self.lin(&derived.of);
+            }
+        }
+        self.instructions(plan);
+        self.rsp(&plan.exit_rsp);
+        match &plan.looping {
+            None => {}
+            Some(LoopPlan::Affine { steps, counter }) => {
+                self.steps(steps);
+                self.step(counter);
+            }
+            Some(LoopPlan::Partly { steps, free }) => {
+                self.steps(steps);
+                self.number(Column::Rare, free.len() as u64);
+                free.iter().for_each(|&s| self.number(Column::Rare, s.into()));
+            }
+        }
+        self.likely.leave_block(block.id, plan);
+        Ok(())
+    }
+
+    fn instructions(&mut self, plan: &Plan) {
+        let (mut accesses, mut sides) = (plan.accesses.as_slice(), plan.sides.as_slice());
+        let ends = plan
+            .insn_offsets
+            .iter()
+            .skip(1)
+            .map(|&o| u32::from(o))
+            .chain([plan.bytes]);
+        let last = plan.insn_offsets.len() - 1;
+        let affine = matches!(plan.looping, Some(LoopPlan::Affine { .. }));
+        for (i, (&begin, end)) in plan.insn_offsets.iter().zip(ends).enumerate() {
+            let length = end - u32::from(begin);
+            let count = accesses.iter().take_while(|a| usize::from(a.insn) == i).count();
+            let (mine, others) = accesses.split_at(count);
+            accesses = others;
+            let side = sides.split_first().filter(|(s, _)| usize::from(s.insn) == i);
+            let short = length as u8 * u8::from(length <= u32::from(LENGTH));
+            let few = count.min(ACCESSES.into()) as u8;
+            let byte = short | flag(side.is_some(), WAY_OUT) | few << ACCESSES_SHIFT | flag(i == last, LAST);
+            self.byte(Column::Instruction, byte);
+            if short == 0 {
+                self.number(Column::Rare, length.into());
+            }
+            if few == ACCESSES {
+                self.number(Column::Rare, count as u64);
+            }
+            mine.iter().for_each(|a| self.access(a));
+            if let Some((side, rest)) = side {
+                self.rsp(&side.rsp);
+                if affine {
+                    self.signed(Column::Rare, side.moved);
+                }
+                sides = rest;
+            }
+        }
+    }
+
+    /// The stack pointer after a block, or at a way out of it.
+    fn rsp(&mut self, rsp: &Lin) {
+        let distance = fold(rsp.c.wrapping_sub(self.likely.stack));
+        if *rsp == stack(rsp.c) && distance < u64::MAX {
+            self.number(Column::Stack, distance + 1);
+        } else {
+            self.number(Column::Stack, 0);
+            self.lin(rsp);
+        }
+    }
+
+    fn access(&mut self, access: &PlannedAccess) {
+        let form = form(&access.shape);
+        let size = match access.shape {
+            Shape::Plain { size, .. } if form != FORM_OTHER => size.trailing_zeros() as u8,
+            _ => 0,
+        };
+        self.byte(
+            Column::Access,
+            access.kind as u8 | size << SIZE_SHIFT | form << FORM_SHIFT,
+        );
+        let Shape::Plain { addr, .. } = &access.shape else {
+            return self.shape(&access.shape);
+        };
+        let lin = &addr.lin;
+        match form {
+            FORM_STACK => {
+                self.signed(Column::Stack, lin.c.wrapping_sub(self.likely.stack));
+                self.likely.stack = lin.c;
+            }
+            FORM_SLOT => {
+                self.slot(lin.terms[0].0);
+                self.signed(Column::Offset, lin.c);
+            }
+            FORM_CONSTANT => {
+                self.signed(Column::Address, lin.c.wrapping_sub(self.likely.address));
+                self.likely.address = lin.c;
+            }
+            FORM_INDEXED => {
+                self.slot(lin.terms[0].0);
+                self.slot(lin.terms[1].0);
+                self.signed(Column::Rare, lin.terms[1].1 as u64);
+                self.signed(Column::Offset, lin.c);
+            }
+            FORM_FS => self.signed(Column::Offset, lin.c),
+            _ => self.shape(&access.shape),
+        }
+    }
+
+    /// A slot, counted back from the first that was not used yet.
+    fn slot(&mut self, slot: Slot) {
+        self.signed(
+            Column::Slot,
+            i64::from(self.likely.slot).wrapping_sub(slot.into()) as u64,
+        );
+        self.likely.use_slot(slot);
+    }
+
+    fn lin(&mut self, lin: &Lin) {
+        self.byte(Column::Rare, lin.n);
+        for &(slot, scale) in lin.terms() {
+            self.number(Column::Rare, slot.into());
+            self.signed(Column::Rare, scale as u64);
+        }
+        self.signed(Column::Rare, lin.c);
+    }
+
+    fn addr(&mut self, addr: &Addr) {
+        let segment = match addr.segment {
+            None => 0,
+            Some(slot) => 1 + u64::from(slot),
+        };
+        self.number(Column::Rare, segment << 1 | u64::from(addr.low32));
+        self.lin(&addr.lin);
+    }
+
+    fn mask(&mut self, mask: &Mask) {
+        match *mask {
+            Mask::All => self.byte(Column::Rare, MASK_ALL),
+            Mask::Bits(slot) => {
+                self.byte(Column::Rare, MASK_BITS);
+                self.number(Column::Rare, slot.into());
+            }
+            Mask::SignOf { first, bytes } => {
+                self.byte(Column::Rare, MASK_SIGNS);
+                self.number(Column::Rare, first.into());
+                self.byte(Column::Rare, bytes);
+            }
+        }
+    }
+
+    fn steps(&mut self, steps: &[Step]) {
+        self.number(Column::Rare, steps.len() as u64);
+        steps.iter().for_each(|s| self.step(s));
+    }
+
+    fn step(&mut self, step: &Step) {
+        self.byte(
+            Column::Rare,
+            flag(step.low32, STEP_IS_LOW32) | flag(step.plus.is_some(), STEP_HAS_PLUS),
+        );
+        self.number(Column::Rare, step.slot.into());
+        self.signed(Column::Rare, step.by);
+        if let Some((slot, scale)) = step.plus {
+            self.number(Column::Rare, slot.into());
+            self.signed(Column::Rare, scale as u64);
+        }
+    }
+
+    /// A shape that has no form of its own.
+    fn shape(&mut self, shape: &Shape) {
+        match shape {
+            Shape::Plain { addr, size } => {
+                self.byte(Column::Rare, shape::PLAIN);
+                self.addr(addr);
+                self.number(Column::Rare, (*size).into());
+            }
+            Shape::Repeat {
+                source,
+                dest,
+                size,
+                before,
+                after,
+                low32,
+                pointer,
+                moved,
+                moved_is_rsi,
+            } => {
+                self.byte(Column::Rare, shape::REPEAT);
+                let flags = flag(*low32, COUNT_IS_LOW32)
+                    | flag(*moved_is_rsi, MOVED_IS_RSI)
+                    | flag(source.is_some(), HAS_SOURCE)
+                    | dest.map_or(0, |(_, kind)| 1 + kind as u8) << DEST_SHIFT;
+                self.byte(Column::Rare, flags);
+                source.iter().for_each(|a| self.addr(a));
+                dest.iter().for_each(|(a, _)| self.addr(a));
+                self.byte(Column::Rare, *size);
+                self.lin(before);
+                self.number(Column::Rare, (*after).into());
+                self.lin(pointer);
+                self.number(Column::Rare, (*moved).into());
+            }
+            Shape::Lanes {
+                addr,
+                index,
+                index_bytes,
+                scale,
+                lanes,
+                mask,
+                size,
+            } => {
+                self.byte(Column::Rare, shape::LANES);
+                self.addr(addr);
+                self.number(Column::Rare, (*index).into());
+                self.byte(Column::Rare, *index_bytes);
+                self.byte(Column::Rare, *scale);
+                self.vector(*lanes, mask, *size);
+            }
+            Shape::Elements {
+                addr,
+                lanes,
+                mask,
+                size,
+            } => {
+                self.byte(Column::Rare, shape::ELEMENTS);
+                self.addr(addr);
+                self.vector(*lanes, mask, *size);
+            }
+            Shape::Broadcast {
+                addr,
+                lanes,
+                mask,
+                size,
+            } => {
+                self.byte(Column::Rare, shape::BROADCAST);
+                self.addr(addr);
+                self.vector(*lanes, mask, *size);
+            }
+            Shape::Packed {
+                addr,
+                lanes,
+                mask,
+                size,
+            } => {
+                self.byte(Column::Rare, shape::PACKED);
+                self.addr(addr);
+                self.vector(*lanes, mask, *size);
+            }
+            Shape::BitWord { addr, bit, size } => {
+                self.byte(Column::Rare, shape::BIT_WORD);
+                self.addr(addr);
+                self.lin(bit);
+                self.byte(Column::Rare, *size);
+            }
+            Shape::Line { addr, size } => {
+                self.byte(Column::Rare, shape::LINE);
+                self.addr(addr);
+                self.number(Column::Rare, (*size).into());
+            }
+            Shape::Xstate {
+                addr,
+                low,
+                high,
+                layout,
+            } => {
+                self.byte(Column::Rare, shape::XSTATE);
+                self.addr(addr);
+                self.lin(low);
+                self.lin(high);
+                let layout = match layout {
+                    Layout::Standard => 0,
+                    Layout::Compact => 1,
+                    Layout::Image(slot) => 2 + u64::from(*slot),
+                };
+                self.number(Column::Rare, layout);
+            }
+        }
+    }
+
+    fn vector(&mut self, lanes: u8, mask: &Mask, size: u8) {
+        self.byte(Column::Rare, lanes);
+        self.mask(mask);
+        self.byte(Column::Rare, size);
+    }
+}
+
+/// What the layout takes for granted. The translator's plans are like that.
+fn check(plan: &Plan) -> io::Result<()> {
+    let ascending = |a: &[u16]| a.windows(2).all(|w| w[0] < w[1]);
+    if plan.insn_offsets.first() != Some(&0) || !ascending(&plan.insn_offsets) {
+        return Err(unfit("a block's instructions are not in order"));
+    }
+    if plan.insn_offsets.last().is_some_and(|&o| u32::from(o) > plan.bytes) {
+        return Err(unfit("a block's last instruction lies outside it"));
+    }
+    let last = plan.accesses.last().map_or(0, |a| a.insn.into());
+    if last >= plan.insn_offsets.len() || !plan.accesses.is_sorted_by_key(|a| a.insn) {
+        return Err(unfit("a block's accesses are not in order"));
+    }
+    let sides: Vec<u16> = plan.sides.iter().map(|s| s.insn).collect();
+    if sides.last().is_some_and(|&s| usize::from(s) >= plan.insn_offsets.len()) || !ascending(&sides) {
+        return Err(unfit("a block's ways out are not in order"));
+    }
+    let affine = matches!(plan.looping, Some(LoopPlan::Affine { .. }));
+    if !affine && plan.sides.iter().any(|s| s.moved != 0) {
+        return Err(unfit("a counter moves in a block that has none"));
+    }
+    Ok(())
+}
+
+fn form(shape: &Shape) -> u8 {
+    let &Shape::Plain { addr, size } = shape else {
+        return FORM_OTHER;
+    };
+    if addr.low32 || !size.is_power_of_two() || size.trailing_zeros() > SIZE.into() {
+        return FORM_OTHER;
+    }
+    match (addr.segment, addr.lin.terms()) {
+        (None, []) => FORM_CONSTANT,
+        (None, [(RSP, 1)]) => FORM_STACK,
+        (None, [(_, 1)]) => FORM_SLOT,
+        (None, [(_, 1), (_, _)]) => FORM_INDEXED,
+        (Some(FS), []) => FORM_FS,
+        _ => FORM_OTHER,
+    }
+}

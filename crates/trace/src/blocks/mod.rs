@@ -1,0 +1,146 @@
+//! The block table in the file: plans in columns.
+//!
+//! **Problem.** A small program runs a thousand blocks before its `main`; what is known of them must not outweigh what
+//! they did.
+//!
+//! **Idea.** Fields of one class stand together in a column, so that the compressor behind sees alike bytes side by
+//! side. What is common takes one byte: an instruction with its length, the number of its accesses and whether it is a way out; an
+//! access with its kind, size and the form of its address. Numbers are stored as distances from what is likely. What is
+//! uncommon goes, field after field, to one column of its own.
+//!
+//! **Invariants.** Decoding gives exactly the plans that were encoded. Every list element takes at least one byte, so what decoding allocates
+//! is bounded by what it reads. `docs/trace-format.md` specifies the layout.
+mod decode;
+mod encode;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use decode::{decode, Wrong};
+pub(crate) use encode::Encoder;
+
+use memtrail_ring::record::FIRST_BLOCK;
+use memtrail_translate::plan::{Lin, Plan, Slot, FIRST, RSP};
+
+/// The columns, in the order in which they stand in the payload.
+#[derive(Clone, Copy)]
+enum Column {
+    /// Per block: how it differs from the usual.
+    Flags,
+    /// Per block: id, as a distance from the first free one.
+    Id,
+    /// Per block: address, as a distance from the end of the block before.
+    Pc,
+    /// Per block: words of its record.
+    Words,
+    /// Per value word: the register it comes from.
+    Source,
+    /// Per instruction.
+    Instruction,
+    /// Per access.
+    Access,
+    /// Distances of stack accesses, of ways out and of ends from the stack access before.
+    Stack,
+    /// Slots of captured values.
+    Slot,
+    /// Distances from captured values.
+    Offset,
+    /// Constant addresses, as distances from the one before.
+    Address,
+    /// All the rest.
+    Rare,
+}
+pub(crate) const COLUMNS: usize = 12;
+
+// Block flags.
+const DERIVED: u8 = 1;
+const AFFINE: u8 = 2;
+const PARTLY: u8 = 4;
+
+// Instruction byte: length, way out, accesses, last of its block.
+const LENGTH: u8 = 0x0f;
+const WAY_OUT: u8 = 0x10;
+const ACCESSES_SHIFT: u32 = 5;
+const ACCESSES: u8 = 3;
+const LAST: u8 = 0x80;
+
+// Access byte: kind, log2 of the size, form.
+const KIND: u8 = 3;
+const SIZE_SHIFT: u32 = 2;
+const SIZE: u8 = 7;
+const FORM_SHIFT: u32 = 5;
+
+/// Forms of a plain access's address.
+const FORM_STACK: u8 = 0;
+const FORM_SLOT: u8 = 1;
+const FORM_CONSTANT: u8 = 2;
+const FORM_INDEXED: u8 = 3;
+const FORM_FS: u8 = 4;
+const FORM_OTHER: u8 = 7;
+
+/// Shapes that have no form of their own.
+mod shape {
+    pub const PLAIN: u8 = 0;
+    pub const REPEAT: u8 = 1;
+    pub const LANES: u8 = 2;
+    pub const ELEMENTS: u8 = 3;
+    pub const BROADCAST: u8 = 4;
+    pub const PACKED: u8 = 5;
+    pub const BIT_WORD: u8 = 6;
+    pub const LINE: u8 = 7;
+    pub const XSTATE: u8 = 8;
+}
+
+// Flags of a repeated string instruction; above them the destination's kind + 1, or 0.
+const COUNT_IS_LOW32: u8 = 1;
+const MOVED_IS_RSI: u8 = 2;
+const HAS_SOURCE: u8 = 4;
+const DEST_SHIFT: u32 = 3;
+
+const MASK_ALL: u8 = 0;
+const MASK_BITS: u8 = 1;
+const MASK_SIGNS: u8 = 2;
+
+// Flags of a step.
+const STEP_IS_LOW32: u8 = 1;
+const STEP_HAS_PLUS: u8 = 2;
+
+const fn stack(c: u64) -> Lin {
+    let mut lin = Lin::slot(RSP);
+    lin.c = c;
+    lin
+}
+
+/// What neighbouring blocks and accesses are told by.
+#[derive(Clone, Copy)]
+struct Likely {
+    id: u32,
+    pc: u64,
+    address: u64,
+    /// Within a block: distance of the last stack access from the stack pointer at entry.
+    stack: u64,
+    /// Within a block: the slot that was not used yet.
+    slot: Slot,
+}
+
+impl Likely {
+    fn new() -> Likely {
+        Likely {
+            id: FIRST_BLOCK as u32,
+            pc: 0,
+            address: 0,
+            stack: 0,
+            slot: FIRST,
+        }
+    }
+    fn enter_block(&mut self) {
+        self.stack = 0;
+        self.slot = FIRST;
+    }
+    fn use_slot(&mut self, slot: Slot) {
+        self.slot = self.slot.max(slot.saturating_add(1));
+    }
+    fn leave_block(&mut self, id: u32, plan: &Plan) {
+        self.id = id.wrapping_add(plan.ids());
+        self.pc = plan.pc.wrapping_add(plan.bytes.into());
+    }
+}

@@ -1,0 +1,357 @@
+//! Any plan the table accepts comes back as it was, and no bytes do harm.
+use super::*;
+use memtrail_collect::{Block, Table};
+use memtrail_model::Kind;
+use memtrail_ring::Probes;
+use memtrail_translate::plan::{
+    Addr, Derived, Layout, LoopPlan, Mask, Narrow, PlannedAccess, Shape, Side, Step, FS, GS,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::ops::Range;
+
+fn table() -> Table {
+    Table::new(memtrail_translate::Options {
+        probes: Probes::Loop,
+        max_block: 64,
+    })
+}
+
+/// Small and large numbers.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        (0u32..64, any::<u64>()).prop_map(|(s, v)| v >> s),
+        (0u32..64, any::<u64>()).prop_map(|(s, v)| (v >> s).wrapping_neg()),
+        Just(1 << 63),
+        Just((1u64 << 63) - 1),
+    ]
+}
+fn scale() -> impl Strategy<Value = i32> {
+    prop_oneof![Just(1), Just(8), Just(-1), any::<i32>()]
+}
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![Just(Kind::Read), Just(Kind::Write), Just(Kind::Prefetch)]
+}
+
+fn lin(slots: Range<Slot>) -> impl Strategy<Value = Lin> {
+    let term = (slots, scale());
+    let general = (number(), vec(term, 0..=3)).prop_map(|(c, terms)| {
+        let mut lin = Lin::constant(c);
+        lin.n = terms.len() as u8;
+        lin.terms[..terms.len()].copy_from_slice(&terms);
+        lin
+    });
+    prop_oneof![general, number().prop_map(stack)]
+}
+
+fn addr(slots: Slot) -> impl Strategy<Value = Addr> {
+    let segment = prop_oneof![
+        Just(None),
+        Just(None),
+        Just(Some(FS)),
+        Just(Some(GS)),
+        (0..slots).prop_map(Some)
+    ];
+    let low32 = prop_oneof![Just(false), Just(false), Just(true)];
+    (lin(0..slots), low32, segment).prop_map(|(lin, low32, segment)| Addr { lin, low32, segment })
+}
+
+/// A mask of a vector of at most eight lanes of at most a byte: it lies in one word.
+fn mask(slots: Slot) -> impl Strategy<Value = Mask> {
+    prop_oneof![
+        Just(Mask::All),
+        (0..slots).prop_map(Mask::Bits),
+        (0..slots).prop_map(|first| Mask::SignOf { first, bytes: 1 }),
+    ]
+}
+
+fn shape(slots: Slot) -> impl Strategy<Value = Shape> {
+    let size = || prop_oneof![(0u32..8).prop_map(|s| 1 << s), any::<u32>()];
+    let plain = (addr(slots), size()).prop_map(|(addr, size)| Shape::Plain { addr, size });
+    let line = (addr(slots), size()).prop_map(|(addr, size)| Shape::Line { addr, size });
+    let ends = (
+        lin(0..slots),
+        0..slots,
+        lin(0..slots),
+        0..slots,
+        any::<(u8, bool, bool)>(),
+    );
+    let operands = (
+        proptest::option::of(addr(slots)),
+        proptest::option::of((addr(slots), kind())),
+    );
+    let repeat = (operands, ends).prop_map(
+        |((source, dest), (before, after, pointer, moved, (size, low32, moved_is_rsi)))| Shape::Repeat {
+            source,
+            dest,
+            size,
+            before,
+            after,
+            low32,
+            pointer,
+            moved,
+            moved_is_rsi,
+        },
+    );
+    let vector = (addr(slots), 0u8..=8, mask(slots), any::<u8>());
+    let masked = (0..3, vector).prop_map(|(which, (addr, lanes, mask, size))| match which {
+        0 => Shape::Elements {
+            addr,
+            lanes,
+            mask,
+            size,
+        },
+        1 => Shape::Broadcast {
+            addr,
+            lanes,
+            mask,
+            size,
+        },
+        _ => Shape::Packed {
+            addr,
+            lanes,
+            mask,
+            size,
+        },
+    });
+    let vector = (addr(slots), 0u8..=8, mask(slots), any::<u8>());
+    let lanes = (vector, 0..slots, any::<u8>()).prop_map(|((addr, lanes, mask, size), index, scale)| Shape::Lanes {
+        addr,
+        index,
+        index_bytes: 1,
+        scale,
+        lanes,
+        mask,
+        size,
+    });
+    let bit =
+        (addr(slots), lin(0..slots), any::<u8>()).prop_map(|(addr, bit, size)| Shape::BitWord { addr, bit, size });
+    let layout = prop_oneof![
+        Just(Layout::Standard),
+        Just(Layout::Compact),
+        (0..slots).prop_map(Layout::Image)
+    ];
+    let xstate =
+        (addr(slots), lin(0..slots), lin(0..slots), layout).prop_map(|(addr, low, high, layout)| Shape::Xstate {
+            addr,
+            low,
+            high,
+            layout,
+        });
+    prop_oneof![4 => plain, 1 => line, 1 => repeat, 1 => masked, 1 => lanes, 1 => bit, 1 => xstate]
+}
+
+fn derived(first: Slot) -> impl Strategy<Value = Vec<Derived>> {
+    let narrow = prop_oneof![
+        Just(Narrow::Zero8),
+        Just(Narrow::Zero16),
+        Just(Narrow::Zero32),
+        Just(Narrow::Sign8),
+        Just(Narrow::Sign16),
+        Just(Narrow::Sign32),
+    ];
+    vec((narrow, lin(0..first)), 0..4)
+        .prop_map(|all| all.into_iter().map(|(narrow, of)| Derived { narrow, of }).collect())
+}
+
+fn step(slots: Slot) -> impl Strategy<Value = Step> {
+    let plus = proptest::option::of((0..slots, scale()));
+    (0..slots, number(), any::<bool>(), plus).prop_map(|(slot, by, low32, plus)| Step { slot, by, low32, plus })
+}
+
+fn looping(slots: Slot) -> impl Strategy<Value = Option<LoopPlan>> {
+    let affine = (vec(step(slots), 0..4), step(slots)).prop_map(|(steps, mut counter)| {
+        counter.by |= u64::from(counter.by == 0);
+        LoopPlan::Affine { steps, counter }
+    });
+    let partly =
+        (vec(step(slots), 0..4), vec(0..slots, 0..4)).prop_map(|(steps, free)| LoopPlan::Partly { steps, free });
+    prop_oneof![2 => Just(None), 1 => affine.prop_map(Some), 1 => partly.prop_map(Some)]
+}
+
+/// An instruction: its length, accesses, and the way out if it is one.
+type Instruction = (u16, Vec<(Kind, Shape)>, Option<(Lin, u64)>);
+
+fn instruction(slots: Slot) -> impl Strategy<Value = Instruction> {
+    let length = prop_oneof![8 => 1u16..=15, 1 => 16u16..3000];
+    let accesses = prop_oneof![4 => vec((kind(), shape(slots)), 0..3), 1 => vec((kind(), shape(slots)), 3..6)];
+    let side = proptest::option::weighted(0.2, (lin(0..slots), number()));
+    (length, accesses, side)
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    (2u16..9)
+        .prop_flat_map(|words| (Just(words), derived(FIRST + words - 1)))
+        .prop_flat_map(|(words, derived)| {
+            let captured = FIRST + words - 1;
+            let slots = captured + derived.len() as Slot;
+            let instructions = vec(instruction(slots), 1..12);
+            let parts = (number(), lin(0..slots), looping(captured), instructions);
+            (Just(words), Just(derived), parts)
+        })
+        .prop_map(|(words, derived, (pc, exit_rsp, looping, instructions))| {
+            let mut plan = Plan {
+                pc,
+                bytes: 0,
+                insn_offsets: Vec::new(),
+                words,
+                derived,
+                accesses: Vec::new(),
+                exit_rsp,
+                looping,
+                sides: Vec::new(),
+            };
+            let affine = matches!(plan.looping, Some(LoopPlan::Affine { .. }));
+            let last = instructions.len() - 1;
+            for (i, (length, accesses, side)) in instructions.into_iter().enumerate() {
+                let insn = i as u16;
+                plan.insn_offsets.push(plan.bytes as u16);
+                plan.bytes += u32::from(length);
+                let accesses = accesses.into_iter();
+                plan.accesses
+                    .extend(accesses.map(|(kind, shape)| PlannedAccess { insn, kind, shape }));
+                // The table has no way out at the last instruction: there the block ends anyway.
+                if let (Some((rsp, moved)), true) = (side, i < last) {
+                    let moved = if affine { moved } else { 0 };
+                    plan.sides.push(Side { insn, rsp, moved });
+                }
+            }
+            plan
+        })
+}
+
+/// Blocks with ids that mostly follow each other.
+fn blocks() -> impl Strategy<Value = Vec<Block>> {
+    let source = proptest::collection::vec(0u8..=16, 8);
+    vec(
+        (
+            plan(),
+            source,
+            prop_oneof![4 => Just(0u32), 1 => 0u32..1000],
+            any::<bool>(),
+        ),
+        0..6,
+    )
+    .prop_map(|all| {
+        let (mut table, mut id) = (table(), FIRST_BLOCK as u32);
+        let mut swap = Vec::new();
+        for (plan, sources, gap, late) in all {
+            id += gap;
+            let words = usize::from(plan.words) - 1;
+            table
+                .insert_with(id, plan.clone(), sources[..words].into())
+                .expect("a valid plan");
+            id += plan.ids();
+            swap.push(late);
+        }
+        let mut blocks = table.blocks().to_vec();
+        for (i, _) in swap.iter().enumerate().skip(1).filter(|s| *s.1) {
+            blocks.swap(i - 1, i);
+        }
+        blocks
+    })
+}
+
+fn encode(blocks: &[Block]) -> [Vec<u8>; COLUMNS] {
+    let mut encoder = Encoder::default();
+    blocks.iter().for_each(|b| encoder.add(b).unwrap());
+    encoder.take()
+}
+
+/// Decodes as a reader does, into a table.
+fn decode_into_table(columns: &[Vec<u8>; COLUMNS]) -> Result<Table, Wrong> {
+    let mut table = table();
+    decode(columns, |id, plan, sources| table.insert_with(id, plan, sources))?;
+    Ok(table)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn plans_come_back_as_they_were(blocks in blocks()) {
+        let table = decode_into_table(&encode(&blocks)).unwrap();
+        prop_assert_eq!(table.blocks().len(), blocks.len());
+        for (got, expected) in table.blocks().iter().zip(&blocks) {
+            prop_assert_eq!(got.id, expected.id);
+            prop_assert_eq!(&got.plan, &expected.plan);
+            prop_assert_eq!(&got.sources, &expected.sources);
+        }
+    }
+
+    #[test]
+    fn changed_bytes_do_no_harm(blocks in blocks(), changes in vec((0..COLUMNS, any::<u16>(), any::<u8>()), 1..4)) {
+        let mut columns = encode(&blocks);
+        for (column, at, byte) in changes {
+            let length = columns[column].len();
+            if length > 0 {
+                columns[column][usize::from(at) % length] = byte;
+            }
+        }
+        // An error or other plans: anything but a panic.
+        let _ = decode_into_table(&columns);
+    }
+
+    #[test]
+    fn any_bytes_do_no_harm(columns in vec(vec(any::<u8>(), 0..60), COLUMNS)) {
+        let columns = columns.try_into().unwrap();
+        let _ = decode_into_table(&columns);
+    }
+
+    #[test]
+    fn a_missing_byte_is_noticed(blocks in blocks(), column in 0..COLUMNS) {
+        let mut columns = encode(&blocks);
+        if columns[column].pop().is_some() {
+            // Without its flags a block's other fields are left over.
+            prop_assert!(decode_into_table(&columns).is_err());
+        }
+    }
+}
+
+#[test]
+fn a_common_block_takes_few_bytes() {
+    let mut table = table();
+    // push rbp; mov rax, [rdi + 8]; ret
+    table
+        .define(64, 0x40_1000, &[0x55, 0x48, 0x8b, 0x47, 0x08, 0xc3])
+        .unwrap();
+    let columns = encode(table.blocks());
+    assert_eq!(columns, specified());
+}
+
+/// The bytes of the columns in the specification's example, which ends with two empty ones.
+fn specified() -> [Vec<u8>; COLUMNS] {
+    let text = include_str!("../../../../docs/trace-format.md");
+    let example = &text[text.find("**Example.**").unwrap()..];
+    let rows = example.lines().filter_map(|line| line.split('`').nth(1));
+    let bytes = |row: &str| {
+        row.split(' ')
+            .map(|b| u8::from_str_radix(b, 16))
+            .collect::<Result<_, _>>()
+    };
+    let mut columns: Vec<Vec<u8>> = rows.skip(1).map_while(|row| bytes(row).ok()).collect();
+    columns.extend([Vec::new(), Vec::new()]);
+    columns.try_into().expect("a row for every column")
+}
+
+#[test]
+fn plans_the_layout_has_no_place_for_are_refused() {
+    let mut table = table();
+    table.define(64, 0x1000, &[0x55, 0x5d, 0xc3]).unwrap();
+    let good = table.blocks()[0].clone();
+    let refused = |change: &dyn Fn(&mut Plan)| {
+        let mut block = good.clone();
+        change(&mut block.plan);
+        Encoder::default().add(&block).is_err()
+    };
+    assert!(!refused(&|_| {}));
+    assert!(refused(&|p| p.insn_offsets[0] = 1));
+    assert!(refused(&|p| p.insn_offsets[1] = 0));
+    assert!(refused(&|p| p.insn_offsets.clear()));
+    assert!(refused(&|p| p.bytes = 1));
+    assert!(refused(&|p| p.accesses.reverse()));
+    assert!(refused(&|p| {
+        let rsp = stack(0);
+        p.sides = vec![Side { insn: 0, rsp, moved: 1 }];
+    }));
+}

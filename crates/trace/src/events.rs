@@ -1,0 +1,304 @@
+//! Events in the file: what processes told about themselves, and the modules their code came from.
+//!
+//! Records of variable length in the order in which they were told. Addresses and times are distances from those of the
+//! record before.
+use crate::modules::Module;
+use crate::varint::{put, put_signed, Bad, Fields};
+use memtrail_collect::Message;
+
+pub(crate) const COLUMNS: usize = 1;
+
+const PROCESS: u8 = 1;
+const THREAD: u8 = 2;
+const THREAD_END: u8 = 3;
+const MAP: u8 = 4;
+const UNMAP: u8 = 5;
+const EXIT: u8 = 6;
+const WARN: u8 = 7;
+const MODULE: u8 = 8;
+
+/// An event of a recording.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Event {
+    /// Told by a process; never a block.
+    Message(u32, Message),
+    Module(Module),
+}
+
+/// What the next record is told by.
+#[derive(Clone, Copy, Default)]
+struct Likely {
+    /// End of the mapping before.
+    addr: u64,
+    tsc: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Encoder {
+    bytes: Vec<u8>,
+    likely: Likely,
+}
+
+impl Encoder {
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+    pub fn take(&mut self) -> [Vec<u8>; COLUMNS] {
+        [std::mem::take(self).bytes]
+    }
+
+    pub fn module(&mut self, module: &Module) {
+        self.bytes.push(MODULE);
+        self.text(&module.path);
+        match &module.build_id {
+            None => put(&mut self.bytes, 0),
+            Some(id) => {
+                put(&mut self.bytes, 1 + id.len() as u64);
+                self.bytes.extend_from_slice(id);
+            }
+        }
+    }
+
+    pub fn message(&mut self, process: u32, message: &Message) {
+        match message {
+            // Blocks have chunks of their own.
+            Message::Block { .. } => {}
+            Message::Process {
+                process: serial,
+                parent,
+                pid,
+                how,
+            } => {
+                self.begin(PROCESS, process);
+                self.numbers(&[*serial, parent.wrapping_add(1), *pid, *how].map(u64::from));
+            }
+            Message::Thread { thread, tid, tsc } => {
+                self.begin(THREAD, process);
+                self.numbers(&[*thread, *tid].map(u64::from));
+                self.tsc(*tsc);
+            }
+            Message::ThreadEnd { thread, status, tsc } => {
+                self.begin(THREAD_END, process);
+                self.numbers(&[*thread, *status].map(u64::from));
+                self.tsc(*tsc);
+            }
+            Message::Map {
+                addr,
+                len,
+                offset,
+                prot,
+                path,
+            } => {
+                self.begin(MAP, process);
+                self.range(*addr, *len);
+                self.numbers(&[*offset, (*prot).into()]);
+                self.text(path);
+            }
+            Message::Unmap { addr, len } => {
+                self.begin(UNMAP, process);
+                self.range(*addr, *len);
+            }
+            Message::Exit { status } => {
+                self.begin(EXIT, process);
+                self.numbers(&[*status]);
+            }
+            Message::Warn { text } => {
+                self.begin(WARN, process);
+                self.text(text.as_bytes());
+            }
+        }
+    }
+
+    fn begin(&mut self, kind: u8, process: u32) {
+        self.bytes.push(kind);
+        put(&mut self.bytes, process.into());
+    }
+    fn numbers(&mut self, numbers: &[u64]) {
+        numbers.iter().for_each(|&n| put(&mut self.bytes, n));
+    }
+    fn tsc(&mut self, tsc: u64) {
+        put_signed(&mut self.bytes, tsc.wrapping_sub(self.likely.tsc));
+        self.likely.tsc = tsc;
+    }
+    fn range(&mut self, addr: u64, len: u64) {
+        put_signed(&mut self.bytes, addr.wrapping_sub(self.likely.addr));
+        put(&mut self.bytes, len);
+        self.likely.addr = addr.wrapping_add(len);
+    }
+    fn text(&mut self, text: &[u8]) {
+        put(&mut self.bytes, text.len() as u64);
+        self.bytes.extend_from_slice(text);
+    }
+}
+
+/// Hands every event to `add`.
+pub(crate) fn decode([bytes]: &[Vec<u8>; COLUMNS], mut add: impl FnMut(Event)) -> Result<(), Bad> {
+    let mut decoder = Decoder {
+        fields: Fields(bytes),
+        likely: Likely::default(),
+    };
+    while !decoder.fields.0.is_empty() {
+        add(decoder.event()?);
+    }
+    Ok(())
+}
+
+struct Decoder<'b> {
+    fields: Fields<'b>,
+    likely: Likely,
+}
+
+impl Decoder<'_> {
+    fn event(&mut self) -> Result<Event, Bad> {
+        let kind = self.fields.byte()?;
+        if kind == MODULE {
+            let path = self.text()?;
+            let build_id = match self.fields.number()? {
+                0 => None,
+                n => Some(self.fields.bytes(n - 1)?.to_vec()),
+            };
+            return Ok(Event::Module(Module { path, build_id }));
+        }
+        let process = self.fields.small()?;
+        let fields = &mut self.fields;
+        let message = match kind {
+            PROCESS => Message::Process {
+                process: fields.small()?,
+                parent: fields.small::<u32>()?.wrapping_sub(1),
+                pid: fields.small()?,
+                how: fields.small()?,
+            },
+            THREAD => Message::Thread {
+                thread: fields.small()?,
+                tid: fields.small()?,
+                tsc: self.tsc()?,
+            },
+            THREAD_END => Message::ThreadEnd {
+                thread: fields.small()?,
+                status: fields.small()?,
+                tsc: self.tsc()?,
+            },
+            MAP => {
+                let (addr, len) = self.range()?;
+                Message::Map {
+                    addr,
+                    len,
+                    offset: self.fields.number()?,
+                    prot: self.fields.small()?,
+                    path: self.text()?,
+                }
+            }
+            UNMAP => {
+                let (addr, len) = self.range()?;
+                Message::Unmap { addr, len }
+            }
+            EXIT => Message::Exit {
+                status: fields.number()?,
+            },
+            WARN => Message::Warn {
+                text: String::from_utf8_lossy(&self.text()?).into_owned(),
+            },
+            _ => return Err("an event of unknown kind"),
+        };
+        Ok(Event::Message(process, message))
+    }
+
+    fn tsc(&mut self) -> Result<u64, Bad> {
+        self.likely.tsc = self.likely.tsc.wrapping_add(self.fields.signed()?);
+        Ok(self.likely.tsc)
+    }
+    fn range(&mut self) -> Result<(u64, u64), Bad> {
+        let addr = self.likely.addr.wrapping_add(self.fields.signed()?);
+        let len = self.fields.number()?;
+        self.likely.addr = addr.wrapping_add(len);
+        Ok((addr, len))
+    }
+    fn text(&mut self) -> Result<Vec<u8>, Bad> {
+        let length = self.fields.number()?;
+        self.fields.bytes(length).map(<[u8]>::to_vec)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<Event> {
+        let messages = vec![
+            Message::Process {
+                process: 0,
+                parent: u32::MAX,
+                pid: 4711,
+                how: 0,
+            },
+            Message::Thread {
+                thread: 0,
+                tid: 4711,
+                tsc: 1 << 40,
+            },
+            Message::Map {
+                addr: 0x40_0000,
+                len: 0x1000,
+                offset: u64::MAX,
+                prot: 5,
+                path: b"/bin/\xff".to_vec(),
+            },
+            Message::Unmap {
+                addr: 0x1000,
+                len: u64::MAX,
+            },
+            Message::Warn { text: "well".into() },
+            Message::ThreadEnd {
+                thread: u32::MAX,
+                status: 256,
+                tsc: 5,
+            },
+            Message::Exit { status: 1 << 63 },
+        ];
+        let module = |path: &[u8], build_id: Option<&[u8]>| {
+            Event::Module(Module {
+                path: path.to_vec(),
+                build_id: build_id.map(<[u8]>::to_vec),
+            })
+        };
+        let mut all = vec![
+            module(b"/bin/ls", Some(&[7; 20])),
+            module(b"", None),
+            module(b"a", Some(b"")),
+        ];
+        all.extend(messages.into_iter().map(|m| Event::Message(3, m)));
+        all
+    }
+
+    fn encoded() -> [Vec<u8>; COLUMNS] {
+        let mut encoder = Encoder::default();
+        for event in all() {
+            match event {
+                Event::Message(process, message) => encoder.message(process, &message),
+                Event::Module(module) => encoder.module(&module),
+            }
+        }
+        encoder.take()
+    }
+
+    #[test]
+    fn events_are_read_back_in_order() {
+        let mut got = Vec::new();
+        decode(&encoded(), |e| got.push(e)).unwrap();
+        assert_eq!(got, all());
+    }
+
+    #[test]
+    fn half_an_event_is_refused() {
+        let [bytes] = encoded();
+        let mut ends = vec![];
+        for length in 0..bytes.len() {
+            let mut got = Vec::new();
+            if decode(&[bytes[..length].to_vec()], |e| got.push(e)).is_ok() {
+                ends.push(length);
+            }
+            assert_eq!(got, all()[..got.len()]);
+        }
+        assert_eq!(ends.len(), all().len());
+    }
+}

@@ -1,0 +1,142 @@
+//! Everything a recording defines: blocks, processes, threads, mappings, modules.
+use crate::blocks::Wrong;
+use crate::chunk::Kind;
+use crate::events::Event;
+use crate::modules::Module;
+use crate::reader::{Chunk, Ending, Reader};
+use crate::{blocks, events, Error};
+use memtrail_collect::{DecodeError, Message, Table, XsaveTable};
+use memtrail_ring::record::FIRST_BLOCK;
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Read, Seek};
+
+/// What is known of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadInfo {
+    pub serial: u32,
+    /// Serial number of the process it began in.
+    pub process: u32,
+    pub tid: u32,
+    /// Time stamp counter when it began.
+    pub start: u64,
+    /// Exit status and time stamp counter, if it ended by itself.
+    pub end: Option<(u32, u64)>,
+}
+
+/// Everything a recording defines, as far as it is whole.
+#[derive(Debug)]
+pub struct Known {
+    pub table: Table,
+    pub xsave: XsaveTable,
+    /// Everything processes told, with the serial number of the process, but for blocks.
+    pub messages: Vec<(u32, Message)>,
+    /// By serial number.
+    pub threads: BTreeMap<u32, ThreadInfo>,
+    pub modules: Vec<Module>,
+    /// Chunks of streams, in file order.
+    pub streams: Vec<Chunk>,
+    pub ending: Ending,
+}
+
+/// Block ids come from one counter, so that there is a block for almost every id; these many may be missing, and these many more
+/// for each block that is there. More are damage.
+const MISSING_IDS: u64 = 1 << 22;
+const MISSING_IDS_PER_BLOCK: u64 = 64;
+
+impl Known {
+    /// Reads all definitions of a recording. If one is damaged, nothing behind it is known: [`Known::ending`] says so.
+    pub fn read<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Known, Error> {
+        let mut known = Known {
+            table: Table::new(reader.header().options()?),
+            xsave: reader.header().xsave_table(),
+            messages: Vec::new(),
+            threads: BTreeMap::new(),
+            modules: Vec::new(),
+            streams: Vec::new(),
+            ending: reader.ending(),
+        };
+        for i in 0..reader.chunks().len() {
+            let chunk = reader.chunks()[i];
+            match known.learn(reader, &chunk) {
+                Ok(()) => {}
+                Err(Error::Damaged { at, what }) => {
+                    known.ending = Ending::Damaged { at, what };
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(known)
+    }
+
+    fn learn<R: Read + Seek>(&mut self, reader: &mut Reader<R>, chunk: &Chunk) -> Result<(), Error> {
+        let at = chunk.at;
+        match chunk.kind() {
+            Kind::Stream => self.streams.push(*chunk),
+            Kind::Blocks => {
+                let columns = reader.columns(chunk)?;
+                let add = |id, plan, sources| self.block(id, plan, sources);
+                blocks::decode(&columns, add).map_err(|wrong| match wrong {
+                    Wrong::Layout(what) => Error::Damaged { at, what },
+                    Wrong::Plan(source) => Error::Decode { at, source },
+                })?;
+            }
+            Kind::Events => {
+                let columns = reader.columns(chunk)?;
+                events::decode(&columns, |e| self.event(e)).map_err(|what| Error::Damaged { at, what })?;
+            }
+            Kind::Index | Kind::End => {
+                let what = "the index or the totals stand in the middle";
+                return Err(Error::Damaged { at, what });
+            }
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, id: u32, plan: memtrail_translate::plan::Plan, sources: Box<[u8]>) -> Result<(), DecodeError> {
+        let blocks = self.table.blocks().len() as u64;
+        if u64::from(id) > FIRST_BLOCK + MISSING_IDS + MISSING_IDS_PER_BLOCK * blocks {
+            return Err(DecodeError::BadId { id: id.into() });
+        }
+        self.table.insert_with(id, plan, sources)
+    }
+
+    fn event(&mut self, event: Event) {
+        let (process, message) = match event {
+            Event::Module(module) => return self.modules.push(module),
+            Event::Message(process, message) => (process, message),
+        };
+        match message {
+            Message::Thread { thread, tid, tsc } => {
+                let info = ThreadInfo {
+                    serial: thread,
+                    process,
+                    tid,
+                    start: tsc,
+                    end: None,
+                };
+                self.threads.insert(thread, info);
+            }
+            Message::ThreadEnd { thread, status, tsc } => {
+                if let Some(info) = self.threads.get_mut(&thread) {
+                    info.end = Some((status, tsc));
+                }
+            }
+            _ => {}
+        }
+        self.messages.push((process, message));
+    }
+
+    /// Streams by the time they were begun; a thread's stay in file order.
+    pub(crate) fn by_time(&self) -> Vec<Chunk> {
+        let mut latest: HashMap<u32, u64> = HashMap::new();
+        let mut keyed: Vec<(u64, Chunk)> = Vec::with_capacity(self.streams.len());
+        for &chunk in &self.streams {
+            let key = latest.entry(chunk.head.stream.thread).or_default();
+            *key = (*key).max(chunk.head.stream.begin);
+            keyed.push((*key, chunk));
+        }
+        keyed.sort_by_key(|&(key, _)| key);
+        keyed.into_iter().map(|(_, chunk)| chunk).collect()
+    }
+}
