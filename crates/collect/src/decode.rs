@@ -73,6 +73,20 @@ pub trait Consumer {
     fn mark(&mut self, _thread: Thread, _mark: Mark) {}
 }
 
+/// What decoding goes on from between two buffers of a thread: with it, a thread's records can be
+/// read from the middle.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Stack pointer, base of fs, base of gs.
+    pub carried: [u64; 3],
+    /// The loop whose next iteration may write a steady record, if the thread is in one.
+    pub in_loop: Option<u32>,
+    /// That loop's captured values as they are when the next iteration begins.
+    pub captured: Vec<u64>,
+    /// The last record, if what follows it may still say that it was cut.
+    pub held: Vec<u64>,
+}
+
 /// The records of one thread, decoded one buffer at a time.
 #[derive(Debug)]
 pub struct ThreadDecoder {
@@ -80,9 +94,15 @@ pub struct ThreadDecoder {
     carried: [u64; 3],
     slots: Vec<u64>,
     /// The block `slots` belongs to, if it was not cut and a steady record may follow.
-    in_loop: Option<u32>,
+    in_loop: Option<InLoop>,
     /// A whole block record whose successor is not known yet.
     held: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InLoop {
+    block: u32,
+    captured: usize,
 }
 
 /// The length in words of the record at `words[at]`, which must be inside.
@@ -155,6 +175,35 @@ impl ThreadDecoder {
             slots: Vec::new(),
             in_loop: None,
             held: Vec::new(),
+        }
+    }
+
+    /// What [`ThreadDecoder::resume`] goes on from: after the buffers fed so far, before the next.
+    pub fn state(&self) -> State {
+        let captured = self.in_loop.map_or(0, |l| l.captured);
+        let first = (FIRST as usize).min(self.slots.len());
+        State {
+            carried: self.carried,
+            in_loop: self.in_loop.map(|l| l.block),
+            captured: self.slots[first..].iter().take(captured).copied().collect(),
+            held: self.held.clone(),
+        }
+    }
+
+    /// Goes on where another decoder of this thread stood. A state that does not fit the table is
+    /// an error when it is first used.
+    pub fn resume(thread: Thread, state: &State) -> ThreadDecoder {
+        let mut slots = state.carried.to_vec();
+        slots.extend_from_slice(&state.captured);
+        ThreadDecoder {
+            thread,
+            carried: state.carried,
+            slots,
+            in_loop: state.in_loop.map(|block| InLoop {
+                block,
+                captured: state.captured.len(),
+            }),
+            held: state.held.clone(),
         }
     }
 
@@ -246,6 +295,11 @@ impl ThreadDecoder {
     ) -> Result<usize, DecodeError> {
         let head = record[0];
         let found = table.find(head).ok_or(DecodeError::UnknownBlock { id: head })?;
+        // Only a held record of a state from elsewhere can be of the wrong length.
+        if record.len() != found.words {
+            let (need, have) = (found.words, record.len());
+            return Err(DecodeError::ShortRecord { at: 0, need, have });
+        }
         let (cut, next) = match words.get(next) {
             Some(&CUT) => {
                 let end = next + record_words(table, words, next)?;
@@ -285,7 +339,10 @@ impl ThreadDecoder {
             self.carried[0] = self.slots[RSP as usize];
         }
         let steady = matches!(block.plan.looping, Some(LoopPlan::Partly { .. }));
-        self.in_loop = (steady && cut.is_none()).then_some(block.id);
+        self.in_loop = (steady && cut.is_none()).then_some(InLoop {
+            block: block.id,
+            captured: block.captured(),
+        });
         Ok(next)
     }
 
@@ -293,9 +350,12 @@ impl ThreadDecoder {
     fn load(&mut self, found: &Found, record: &[u64]) -> Result<(), DecodeError> {
         let plan = &found.block.plan;
         if found.steady {
-            if self.in_loop != Some(found.block.id) {
+            let captured = found.block.captured();
+            let fits = |l: InLoop| l.block == found.block.id && l.captured == captured;
+            if !self.in_loop.is_some_and(fits) {
                 return Err(DecodeError::SteadyWithoutFirst { id: record[0] });
             }
+            self.slots.resize(plan.slots(), 0);
             if let Some(LoopPlan::Partly { free, .. }) = &plan.looping {
                 for (&slot, &value) in free.iter().zip(&record[1..]) {
                     self.slots[slot as usize] = value;

@@ -200,6 +200,11 @@ impl Block {
         }
     }
 
+    /// Values in the block's (first) record.
+    pub fn captured(&self) -> usize {
+        (self.plan.words as usize).saturating_sub(1)
+    }
+
     /// The way out at branch `insn`, if that is one.
     pub fn side(&self, insn: u16) -> Option<&Side> {
         self.plan.sides.iter().find(|s| s.insn == insn)
@@ -240,6 +245,10 @@ fn validate(id: u32, plan: &Plan) -> Result<(), DecodeError> {
             Err(DecodeError::BadPlan { id, slot, slots })
         }
     };
+    // Slots and instructions are counted in 16 bits.
+    for n in [slots, plan.insn_offsets.len(), plan.accesses.len()] {
+        check(n, usize::from(u16::MAX))?;
+    }
     let lin = |l: &Lin, limit: usize| {
         check(l.n as usize, l.terms.len() + 1)?;
         l.terms().iter().try_for_each(|t| check(t.0 as usize, limit))
@@ -279,6 +288,7 @@ fn validate(id: u32, plan: &Plan) -> Result<(), DecodeError> {
         check(usize::from(plan.words < 2) * slots, slots)?;
     }
     if let Some(LoopPlan::Partly { steps, free }) = &plan.looping {
+        check(free.len(), usize::from(u16::MAX))?;
         let all = steps.iter().map(|s| s.slot).chain(free.iter().copied());
         for slot in all.map(usize::from) {
             check(slot, word_slots.end)?;

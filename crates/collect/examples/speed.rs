@@ -1,0 +1,139 @@
+//! How fast records are counted and expanded: records a command in memory, then decodes it.
+//!
+//! `cargo run --release -p memtrail-collect --example speed -- gzip -c FILE`
+//!
+//! Prints the best of several passes; what the command writes goes to standard output as ever.
+use memtrail_collect::{
+    messages, record, Counter, Expander, Message, Options, Piece, Session, Sink, Table, ThreadDecoder, XsaveTable,
+};
+use memtrail_model::{Access, AccessSink, Thread};
+use memtrail_ring::record::{special_words, LEFT};
+use memtrail_ring::Probes;
+use std::io;
+use std::time::Instant;
+
+const MOST_WORDS: usize = 60_000_000;
+const PASSES: usize = 5;
+
+/// What was recorded, up to [`MOST_WORDS`] words of records.
+struct Memory {
+    table: Table,
+    buffers: Vec<(Thread, Vec<u64>)>,
+    words: usize,
+}
+
+impl Sink for Memory {
+    fn definitions(&mut self, _process: u32, words: &[u64]) -> io::Result<()> {
+        for message in messages(words) {
+            if let Message::Block { id, pc, code } = message.map_err(io::Error::other)? {
+                self.table.define(id, pc, &code).map_err(io::Error::other)?;
+            }
+        }
+        Ok(())
+    }
+    fn records(&mut self, piece: &Piece<'_>) -> io::Result<()> {
+        if self.words < MOST_WORDS {
+            self.buffers.push((piece.thread, piece.words.to_vec()));
+            self.words += piece.words.len();
+        }
+        Ok(())
+    }
+}
+
+/// Looks at every access, so that none can be left out, and does as little as it can with it.
+#[derive(Default)]
+struct Sum {
+    accesses: u64,
+    sum: u64,
+}
+
+impl AccessSink for Sum {
+    fn accesses(&mut self, batch: &[Access]) {
+        self.accesses += batch.len() as u64;
+        self.sum = self.sum.wrapping_add(batch.last().map_or(0, |a| a.addr));
+    }
+}
+
+/// Decodes everything, from the same thread's buffers in order.
+fn decode<C: memtrail_collect::Consumer>(memory: &Memory, consumer: &mut C) {
+    let mut decoders = std::collections::HashMap::new();
+    for (thread, words) in &memory.buffers {
+        let decoder = decoders.entry(*thread).or_insert_with(|| ThreadDecoder::new(*thread));
+        decoder.feed(&memory.table, words, consumer).expect("whole records");
+    }
+}
+
+fn best(mut pass: impl FnMut()) -> f64 {
+    let time = |_| {
+        let begin = Instant::now();
+        pass();
+        begin.elapsed().as_secs_f64()
+    };
+    (0..PASSES).map(time).fold(f64::INFINITY, f64::min)
+}
+
+/// Block records and LEFT records.
+fn census(memory: &Memory) -> (u64, u64) {
+    let (mut blocks, mut left) = (0, 0);
+    for (_, words) in &memory.buffers {
+        let mut at = 0;
+        while at < words.len() {
+            let found = memory.table.find(words[at]).map(|f| f.words);
+            blocks += u64::from(found.is_some());
+            left += u64::from(words[at] >= LEFT);
+            at += found.or(special_words(words[at])).expect("whole records");
+        }
+    }
+    (blocks, left)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut command = std::env::args_os().skip(1);
+    let Some(program) = command.next() else {
+        eprintln!("usage: speed COMMAND [ARGUMENT]...");
+        std::process::exit(2);
+    };
+    let options = Options {
+        probes: Probes::Loop,
+        max_block: 64,
+        discard: false,
+        follow: true,
+    };
+    let session = Session::create(&options)?;
+    let xsave: XsaveTable = memtrail_tracee::xsave_table();
+    let held = memtrail_tracee::launch(&memtrail_tracee::Command {
+        program,
+        args: command.collect(),
+        fixed_addresses: true,
+    })?;
+    let mut memory = Memory {
+        table: Table::new(memtrail_translate::Options {
+            probes: options.probes,
+            max_block: options.max_block,
+        }),
+        buffers: Vec::new(),
+        words: 0,
+    };
+    record(&session, held.exec()?, &xsave, &mut memory, &mut |_| {})?;
+    let (blocks, left) = census(&memory);
+    eprintln!("{} words, {blocks} block records, {left} LEFT", memory.words);
+    let time = best(|| {
+        let mut counter = Counter::new(&xsave);
+        decode(&memory, &mut counter);
+        std::hint::black_box(counter.counts(&memory.table));
+    });
+    eprintln!("count:  {:.2} ns per block record", time * 1e9 / blocks as f64);
+    let mut accesses = 0;
+    let time = best(|| {
+        let mut expander = Expander::new(&xsave, Sum::default());
+        decode(&memory, &mut expander);
+        accesses = std::hint::black_box(expander.into_sink()).accesses;
+    });
+    eprintln!(
+        "expand: {:.0} M accesses/s, {:.2} ns per block record, {:.2} accesses each",
+        accesses as f64 / time / 1e6,
+        time * 1e9 / blocks as f64,
+        accesses as f64 / blocks as f64
+    );
+    Ok(())
+}
