@@ -93,7 +93,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
 impl<S: AccessSink> Consumer for Expander<'_, S> {
     const NEEDS_ADDRESSES: bool = true;
 
-    fn whole(&mut self, _block: u32) {}
+    fn ended(&mut self, _outcome: u32) {}
 
     fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError> {
         let other_thread = self.batch.last().is_some_and(|a| a.thread != run.thread);
@@ -123,7 +123,7 @@ pub struct Counter<'x> {
     xsave: &'x XsaveTable,
     /// What was counted apart from `executions`.
     counts: Counts,
-    /// Whole executions of blocks by index, where only their number matters.
+    /// Executions by outcome, where only their number matters.
     executions: Vec<u64>,
 }
 
@@ -139,8 +139,8 @@ impl<'x> Counter<'x> {
     /// The totals so far. `table` is the one the records were decoded with.
     pub fn counts(&self, table: &Table) -> Counts {
         let mut counts = self.counts;
-        for (block, &n) in table.blocks().iter().zip(&self.executions) {
-            counts.add_times(&block.fixed.counts, n);
+        for (outcome, &n) in table.outcomes().iter().zip(&self.executions) {
+            counts.add_times(outcome, n);
         }
         counts
     }
@@ -187,12 +187,12 @@ impl Consumer for Counter<'_> {
     const NEEDS_ADDRESSES: bool = false;
 
     #[inline]
-    fn whole(&mut self, block: u32) {
-        let block = block as usize;
-        if block >= self.executions.len() {
-            self.executions.resize(block + 1, 0);
+    fn ended(&mut self, outcome: u32) {
+        let outcome = outcome as usize;
+        if outcome >= self.executions.len() {
+            self.executions.resize(outcome + 1, 0);
         }
-        self.executions[block] += 1;
+        self.executions[outcome] += 1;
     }
 
     #[inline]

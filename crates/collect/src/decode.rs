@@ -14,7 +14,7 @@
 //!   leaves `slots` as after its last complete iteration ([`advance`]).
 //! - No words make it panic or loop without bound: tables are validated when they are made,
 //!   lengths are checked here, and impossible counts are errors.
-use crate::table::{Block, Carry, Found, Table};
+use crate::table::{Block, Found, Table};
 use crate::{DecodeError, MOST_ACCESSES};
 use memtrail_model::Thread;
 use memtrail_ring::record::special_words;
@@ -67,9 +67,9 @@ pub trait Consumer {
     /// Whether derived slots are needed even if only counts follow from them.
     const NEEDS_ADDRESSES: bool;
     fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError>;
-    /// One whole execution of `table.blocks()[block]`, whose counts do not depend on values. Takes
-    /// the place of [`Consumer::run`] where it can, unless addresses are needed.
-    fn whole(&mut self, block: u32);
+    /// One execution that ended in this way: see [`Table::outcomes`]. Takes the place of [`Consumer::run`] where
+    /// it can, unless addresses are needed.
+    fn ended(&mut self, outcome: u32);
     fn mark(&mut self, _thread: Thread, _mark: Mark) {}
 }
 
@@ -91,18 +91,35 @@ pub struct State {
 #[derive(Debug)]
 pub struct ThreadDecoder {
     thread: Thread,
-    carried: [u64; 3],
-    slots: Vec<u64>,
+    pub(crate) carried: [u64; 3],
+    pub(crate) slots: Vec<u64>,
     /// The block `slots` belongs to, if it was not cut and a steady record may follow.
-    in_loop: Option<InLoop>,
+    pub(crate) in_loop: Option<InLoop>,
     /// A whole block record whose successor is not known yet.
     held: Vec<u64>,
 }
 
+/// A partly steady loop whose next iteration may follow.
 #[derive(Clone, Copy, Debug)]
-struct InLoop {
-    block: u32,
-    captured: usize,
+pub(crate) struct InLoop {
+    /// Its id.
+    pub block: u32,
+    /// Captured values in the slots.
+    pub captured: usize,
+}
+
+impl InLoop {
+    pub fn of(block: &Block) -> InLoop {
+        InLoop {
+            block: block.id,
+            captured: block.captured(),
+        }
+    }
+    /// Whether a steady record of `block` may follow. A state from elsewhere may tell of a loop
+    /// that is none, or that has another number of values.
+    pub fn is(&self, block: &Block) -> bool {
+        self.block == block.id && self.captured == block.captured()
+    }
 }
 
 /// The length in words of the record at `words[at]`, which must be inside.
@@ -237,33 +254,6 @@ impl ThreadDecoder {
         Ok(())
     }
 
-    /// Counts records as far as their counts are fixed and nothing cuts them: most of them, and
-    /// none of their values is looked at. Returns where to go on.
-    #[inline]
-    fn skim<C: Consumer>(&mut self, table: &Table, words: &[u64], mut at: usize, consumer: &mut C) -> usize {
-        let mut rsp = self.carried[0];
-        let begin = at;
-        while let Some(hot) = words.get(at).and_then(|&head| table.hot(head)) {
-            let next = at + hot.words as usize;
-            match words.get(next) {
-                None | Some(&(CUT | END | LEFT..)) => break,
-                Some(_) => {}
-            }
-            rsp = match hot.carry {
-                Carry::Add => rsp.wrapping_add(hot.add),
-                Carry::Set(word) => words[at + word as usize].wrapping_add(hot.add),
-                Carry::Other => break,
-            };
-            consumer.whole(hot.block);
-            at = next;
-        }
-        if at > begin {
-            self.carried[0] = rsp;
-            self.in_loop = None;
-        }
-        at
-    }
-
     /// The thread has ended, or its image was replaced: nothing follows the last record.
     pub fn finish<C: Consumer>(&mut self, table: &Table, consumer: &mut C) -> Result<(), DecodeError> {
         if !self.held.is_empty() {
@@ -339,10 +329,7 @@ impl ThreadDecoder {
             self.carried[0] = self.slots[RSP as usize];
         }
         let steady = matches!(block.plan.looping, Some(LoopPlan::Partly { .. }));
-        self.in_loop = (steady && cut.is_none()).then_some(InLoop {
-            block: block.id,
-            captured: block.captured(),
-        });
+        self.in_loop = (steady && cut.is_none()).then(|| InLoop::of(block));
         Ok(next)
     }
 
@@ -350,9 +337,7 @@ impl ThreadDecoder {
     fn load(&mut self, found: &Found, record: &[u64]) -> Result<(), DecodeError> {
         let plan = &found.block.plan;
         if found.steady {
-            let captured = found.block.captured();
-            let fits = |l: InLoop| l.block == found.block.id && l.captured == captured;
-            if !self.in_loop.is_some_and(fits) {
+            if !self.in_loop.is_some_and(|l| l.is(found.block)) {
                 return Err(DecodeError::SteadyWithoutFirst { id: record[0] });
             }
             self.slots.resize(plan.slots(), 0);
@@ -450,7 +435,7 @@ pub(crate) fn derive(block: &Block, slots: &mut [u64]) {
     }
 }
 
-fn step_by(step: &Step, slots: &[u64], times: u64) -> u64 {
+pub(crate) fn step_by(step: &Step, slots: &[u64], times: u64) -> u64 {
     let next = slots[step.slot as usize].wrapping_add(step.distance(slots).wrapping_mul(times));
     if step.low32 && times > 0 {
         next as u32 as u64

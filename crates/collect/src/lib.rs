@@ -19,6 +19,7 @@ mod message;
 #[allow(unsafe_code)] // the mapping: see its head
 mod session;
 mod shape;
+mod skim;
 mod supervise;
 mod table;
 

@@ -1,0 +1,133 @@
+//! Counting without looking: the fast path of a decoder whose consumer needs no addresses.
+//!
+//! **Problem.** While a target is recorded, every record is counted by the one thread that drains.
+//!
+//! **Idea.** Most records end in a way whose counts are known beforehand: whole, or left through a
+//! branch. Such an *outcome* is a number, and counting is adding one to its tally. Of the values
+//! only the stack pointer is kept up to date. A partly steady loop needs its values when a buffer
+//! ends; they follow from its first record, the number of iterations and the last record, so they
+//! are made then and not before.
+//!
+//! **Invariant.** What a decoder knows after skimming is what it would know after decoding.
+use crate::decode::{step_by, Consumer, InLoop, ThreadDecoder};
+use crate::table::{Carry, Role, Table};
+use memtrail_ring::record::{CUT, END, LEFT};
+use memtrail_translate::plan::LoopPlan;
+
+const NO_BLOCK: u32 = u32::MAX;
+
+/// A partly steady loop in the making.
+#[derive(Clone, Copy)]
+struct Progress {
+    /// Index of the block, or [`NO_BLOCK`].
+    block: u32,
+    /// Where its first record stands; `None` if the slots have an earlier iteration's values.
+    first: Option<usize>,
+    /// Where its last steady record stands.
+    last: Option<usize>,
+    /// Iterations since those values.
+    iterations: u64,
+}
+
+const NO_LOOP: Progress = Progress {
+    block: NO_BLOCK,
+    first: None,
+    last: None,
+    iterations: 0,
+};
+
+impl ThreadDecoder {
+    /// Counts records as far as their counts are fixed and nothing cuts them. Returns where to go on.
+    #[inline]
+    pub(crate) fn skim<C: Consumer>(&mut self, table: &Table, words: &[u64], mut at: usize, consumer: &mut C) -> usize {
+        let begin = at;
+        let mut rsp = self.carried[0];
+        let mut progress = self.progress(table);
+        while let Some(hot) = words.get(at).and_then(|&head| table.hot(head)) {
+            let mut next = at + hot.words as usize;
+            let Some(&follows) = words.get(next) else { break };
+            let (mut outcome, mut carry) = (hot.outcome, hot.carry);
+            let left = follows >= LEFT;
+            if left {
+                let Some(side) = table.left(hot, follows - LEFT) else {
+                    break;
+                };
+                (outcome, carry) = side;
+                next += 1;
+            } else if follows == CUT || follows == END {
+                break;
+            }
+            let moved = match carry {
+                Carry::Add(by) => rsp.wrapping_add(by as i64 as u64),
+                Carry::Set(word, by) => words[at + word as usize].wrapping_add(by as i64 as u64),
+                Carry::Other => break,
+            };
+            match hot.role {
+                Role::Straight => progress.block = NO_BLOCK,
+                Role::First => {
+                    progress = Progress {
+                        block: hot.block,
+                        first: Some(at),
+                        last: None,
+                        iterations: 1,
+                    }
+                }
+                Role::Steady if progress.block == hot.block => {
+                    progress.last = Some(at);
+                    progress.iterations += 1;
+                }
+                _ => break,
+            }
+            if left {
+                progress.block = NO_BLOCK;
+            }
+            rsp = moved;
+            consumer.ended(outcome);
+            at = next;
+        }
+        if at > begin {
+            self.carried[0] = rsp;
+            self.settle(table, words, &progress);
+        }
+        at
+    }
+
+    /// The loop that is under way.
+    fn progress(&self, table: &Table) -> Progress {
+        let Some(in_loop) = self.in_loop else { return NO_LOOP };
+        match table.find(in_loop.block.into()) {
+            Some(found) if in_loop.is(found.block) => Progress {
+                block: found.index,
+                ..NO_LOOP
+            },
+            _ => NO_LOOP,
+        }
+    }
+
+    /// Makes the slots what they are after skimming.
+    fn settle(&mut self, table: &Table, words: &[u64], progress: &Progress) {
+        self.in_loop = None;
+        let Some(block) = table.blocks().get(progress.block as usize) else {
+            return;
+        };
+        let Some(LoopPlan::Partly { steps, free }) = &block.plan.looping else {
+            return;
+        };
+        if let Some(first) = progress.first {
+            self.slots.clear();
+            self.slots.extend_from_slice(&self.carried);
+            let values = first + 1..first + 1 + block.captured();
+            self.slots.extend_from_slice(&words[values]);
+        }
+        self.slots.resize(block.plan.slots(), 0);
+        for step in steps {
+            self.slots[step.slot as usize] = step_by(step, &self.slots, progress.iterations);
+        }
+        if let Some(last) = progress.last {
+            for (&slot, &value) in free.iter().zip(&words[last + 1..]) {
+                self.slots[slot as usize] = value;
+            }
+        }
+        self.in_loop = Some(InLoop::of(block));
+    }
+}
