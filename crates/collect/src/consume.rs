@@ -93,6 +93,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
 impl<S: AccessSink> Consumer for Expander<'_, S> {
     const NEEDS_ADDRESSES: bool = true;
 
+    fn expect(&mut self, _table: &Table) {}
     fn ended(&mut self, _outcome: u32) {}
 
     fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError> {
@@ -186,13 +187,15 @@ impl<'x> Counter<'x> {
 impl Consumer for Counter<'_> {
     const NEEDS_ADDRESSES: bool = false;
 
+    fn expect(&mut self, table: &Table) {
+        if self.executions.len() < table.outcomes().len() {
+            self.executions.resize(table.outcomes().len(), 0);
+        }
+    }
+
     #[inline]
     fn ended(&mut self, outcome: u32) {
-        let outcome = outcome as usize;
-        if outcome >= self.executions.len() {
-            self.executions.resize(outcome + 1, 0);
-        }
-        self.executions[outcome] += 1;
+        self.executions[outcome as usize] += 1;
     }
 
     #[inline]

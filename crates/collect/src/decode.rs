@@ -67,6 +67,8 @@ pub trait Consumer {
     /// Whether derived slots are needed even if only counts follow from them.
     const NEEDS_ADDRESSES: bool;
     fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError>;
+    /// Outcomes of this table may follow.
+    fn expect(&mut self, table: &Table);
     /// One execution that ended in this way: see [`Table::outcomes`]. Takes the place of [`Consumer::run`] where
     /// it can, unless addresses are needed.
     fn ended(&mut self, outcome: u32);
@@ -127,8 +129,9 @@ impl InLoop {
 fn record_words(table: &Table, words: &[u64], at: usize) -> Result<usize, DecodeError> {
     let head = words[at];
     let need = if (FIRST_BLOCK..LEFT).contains(&head) {
-        match table.hot(head) {
-            Some(hot) => hot.words.into(),
+        let long = || table.hot(head).map(|hot| hot.words.into());
+        match table.length(head).or_else(long) {
+            Some(words) => words,
             None => return Err(DecodeError::UnknownBlock { id: head }),
         }
     } else {

@@ -36,56 +36,91 @@ const NO_LOOP: Progress = Progress {
     iterations: 0,
 };
 
+/// What skimming keeps up to date.
+struct Skim<'a, C> {
+    table: &'a Table,
+    words: &'a [u64],
+    consumer: &'a mut C,
+    rsp: u64,
+    progress: Progress,
+}
+
+impl<C: Consumer> Skim<'_, C> {
+    /// Counts the record of `length` words at `at`. Returns where to go on, or `None` if it is not for us.
+    #[inline(always)]
+    fn record(&mut self, head: u64, at: usize, length: usize) -> Option<usize> {
+        let mut next = at + length;
+        let &follows = self.words.get(next)?;
+        let hot = self.table.hot(head)?;
+        let (mut outcome, mut carry) = (hot.outcome, hot.carry);
+        let left = follows >= LEFT;
+        if left {
+            (outcome, carry) = self.table.left(hot, follows - LEFT)?;
+            next += 1;
+        } else if follows == CUT || follows == END {
+            return None;
+        }
+        let rsp = match carry {
+            Carry::Add(by) => self.rsp.wrapping_add(by as i64 as u64),
+            Carry::Set(word, by) => self.words[at + word as usize].wrapping_add(by as i64 as u64),
+            Carry::Other => return None,
+        };
+        match hot.role {
+            Role::Straight => self.progress.block = NO_BLOCK,
+            Role::First => {
+                self.progress = Progress {
+                    block: hot.block,
+                    first: Some(at),
+                    last: None,
+                    iterations: 1,
+                }
+            }
+            Role::Steady if self.progress.block == hot.block => {
+                self.progress.last = Some(at);
+                self.progress.iterations += 1;
+            }
+            _ => return None,
+        }
+        if left {
+            self.progress.block = NO_BLOCK;
+        }
+        self.rsp = rsp;
+        self.consumer.ended(outcome);
+        Some(next)
+    }
+}
+
 impl ThreadDecoder {
     /// Counts records as far as their counts are fixed and nothing cuts them. Returns where to go on.
     #[inline]
     pub(crate) fn skim<C: Consumer>(&mut self, table: &Table, words: &[u64], mut at: usize, consumer: &mut C) -> usize {
+        consumer.expect(table);
         let begin = at;
-        let mut rsp = self.carried[0];
-        let mut progress = self.progress(table);
-        while let Some(hot) = words.get(at).and_then(|&head| table.hot(head)) {
-            let mut next = at + hot.words as usize;
-            let Some(&follows) = words.get(next) else { break };
-            let (mut outcome, mut carry) = (hot.outcome, hot.carry);
-            let left = follows >= LEFT;
-            if left {
-                let Some(side) = table.left(hot, follows - LEFT) else {
-                    break;
-                };
-                (outcome, carry) = side;
-                next += 1;
-            } else if follows == CUT || follows == END {
-                break;
-            }
-            let moved = match carry {
-                Carry::Add(by) => rsp.wrapping_add(by as i64 as u64),
-                Carry::Set(word, by) => words[at + word as usize].wrapping_add(by as i64 as u64),
-                Carry::Other => break,
+        let mut skim = Skim {
+            table,
+            words,
+            consumer,
+            rsp: self.carried[0],
+            progress: self.progress(table),
+        };
+        while let Some(&head) = words.get(at) {
+            // Common lengths apart: the processor then guesses the next record's place instead of
+            // waiting for the length.
+            let next = match table.length(head) {
+                Some(1) => skim.record(head, at, 1),
+                Some(2) => skim.record(head, at, 2),
+                Some(3) => skim.record(head, at, 3),
+                Some(4) => skim.record(head, at, 4),
+                Some(length) => skim.record(head, at, length),
+                None => None,
             };
-            match hot.role {
-                Role::Straight => progress.block = NO_BLOCK,
-                Role::First => {
-                    progress = Progress {
-                        block: hot.block,
-                        first: Some(at),
-                        last: None,
-                        iterations: 1,
-                    }
-                }
-                Role::Steady if progress.block == hot.block => {
-                    progress.last = Some(at);
-                    progress.iterations += 1;
-                }
-                _ => break,
+            match next {
+                Some(next) => at = next,
+                None => break,
             }
-            if left {
-                progress.block = NO_BLOCK;
-            }
-            rsp = moved;
-            consumer.ended(outcome);
-            at = next;
         }
         if at > begin {
+            let (rsp, progress) = (skim.rsp, skim.progress);
             self.carried[0] = rsp;
             self.settle(table, words, &progress);
         }

@@ -106,6 +106,9 @@ pub struct Table {
     blocks: Vec<Block>,
     /// By `id - FIRST_BLOCK`.
     ids: Vec<Hot>,
+    /// By `id - FIRST_BLOCK`: [`Hot::words`] once more, or 0 if that is more than 255. Reading a thread's
+    /// records is a chain of looking up lengths: it runs as fast as the cache that holds this.
+    lengths: Vec<u8>,
     outcomes: Vec<Counts>,
     /// As `outcomes`; the end of a block is the way out past its last instruction.
     ways: Vec<Way>,
@@ -117,6 +120,7 @@ impl Table {
             options,
             blocks: Vec::new(),
             ids: Vec::new(),
+            lengths: Vec::new(),
             outcomes: Vec::new(),
             ways: Vec::new(),
         }
@@ -170,6 +174,7 @@ impl Table {
         }
         if self.ids.len() < end {
             self.ids.resize(end, NOTHING);
+            self.lengths.resize(end, 0);
         }
         if self.ids[first..end].iter().any(|e| e.words != 0) {
             return Err(DecodeError::DefinedTwice { id });
@@ -197,10 +202,18 @@ impl Table {
                 block: self.blocks.len() as u32,
                 outcome,
             };
+            self.lengths[first + i] = u8::try_from(entry.words).unwrap_or(0);
         }
         self.ways.extend(ways);
         self.blocks.push(block);
         Ok(())
+    }
+
+    /// Words of the record with this header, unless that is no block's or uncommonly long.
+    #[inline]
+    pub(crate) fn length(&self, head: u64) -> Option<usize> {
+        let index = usize::try_from(head.wrapping_sub(FIRST_BLOCK)).ok()?;
+        self.lengths.get(index).filter(|&&n| n != 0).map(|&n| n.into())
     }
 
     /// The entry of a header word; a block that writes no records cannot be found in any.
