@@ -1,11 +1,13 @@
 //! The two consumers of executions: one expands them to accesses, one only counts.
 use crate::decode::{advance, derive, step, Consumer, Run};
+use crate::linear::{LinearAccess, Slots};
 use crate::shape::{count, expand, Values};
 use crate::{Counts, Cut, DecodeError, Table, MOST_ACCESSES};
-use memtrail_model::{Access, AccessSink};
+use memtrail_model::{Access, AccessSink, Thread};
 use memtrail_tracee::XsaveTable;
 
-const BATCH: usize = 4096;
+/// Accesses in a batch: it stays in the first-level cache between us and the sink.
+const BATCH: usize = 512;
 
 /// Expands executions to accesses and hands them on in batches of one thread each.
 #[derive(Debug)]
@@ -15,6 +17,8 @@ pub struct Expander<'x, S: AccessSink> {
     batch: Vec<Access>,
     /// Accesses still wanted.
     left: u64,
+    thread: Thread,
+    one_by_one: bool,
 }
 
 impl<'x, S: AccessSink> Expander<'x, S> {
@@ -22,9 +26,17 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         Expander {
             xsave,
             sink,
-            batch: Vec::with_capacity(BATCH + 64),
+            batch: Vec::with_capacity(BATCH),
             left: u64::MAX,
+            thread: Thread::default(),
+            one_by_one: false,
         }
+    }
+
+    /// Evaluates every access by itself: slow, and what the faster ways are held to.
+    pub fn one_by_one(mut self) -> Self {
+        self.one_by_one = true;
+        self
     }
 
     /// Expands no more than the first `n` accesses.
@@ -50,6 +62,14 @@ impl<'x, S: AccessSink> Expander<'x, S> {
     pub fn into_sink(mut self) -> S {
         self.flush();
         self.sink
+    }
+
+    /// A batch is of one thread.
+    fn switch(&mut self, thread: Thread) {
+        if thread != self.thread {
+            self.flush();
+            self.thread = thread;
+        }
     }
 
     /// The accesses of one execution, up to the cut if there is one.
@@ -96,11 +116,29 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
     fn expect(&mut self, _table: &Table) {}
     fn ended(&mut self, _outcome: u32) {}
 
-    fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError> {
-        let other_thread = self.batch.last().is_some_and(|a| a.thread != run.thread);
-        if other_thread {
-            self.flush();
+    fn takes_linear(&self) -> bool {
+        !self.one_by_one
+    }
+
+    #[inline]
+    fn linear(&mut self, thread: Thread, accesses: &[LinearAccess], slots: &Slots) {
+        let wanted = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let mut accesses = &accesses[..accesses.len().min(wanted)];
+        self.left -= accesses.len() as u64;
+        if thread != self.thread {
+            self.switch(thread);
         }
+        while self.batch.len() + accesses.len() > BATCH {
+            let (now, then) = accesses.split_at(BATCH - self.batch.len());
+            self.batch.extend(now.iter().map(|a| a.access(thread, slots)));
+            self.flush();
+            accesses = then;
+        }
+        self.batch.extend(accesses.iter().map(|a| a.access(thread, slots)));
+    }
+
+    fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError> {
+        self.switch(run.thread);
         for i in 0..run.complete {
             if self.full() {
                 return Ok(());

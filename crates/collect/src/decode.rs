@@ -14,6 +14,7 @@
 //!   leaves `slots` as after its last complete iteration ([`advance`]).
 //! - No words make it panic or loop without bound: tables are validated when they are made,
 //!   lengths are checked here, and impossible counts are errors.
+use crate::linear::{LinearAccess, Slots};
 use crate::table::{Block, Found, Table};
 use crate::{DecodeError, MOST_ACCESSES};
 use memtrail_model::Thread;
@@ -72,6 +73,12 @@ pub trait Consumer {
     /// One execution that ended in this way: see [`Table::outcomes`]. Takes the place of [`Consumer::run`] where
     /// it can, unless addresses are needed.
     fn ended(&mut self, outcome: u32);
+    /// Whether [`Consumer::linear`] may take the place of [`Consumer::run`].
+    fn takes_linear(&self) -> bool {
+        false
+    }
+    /// The accesses of one execution, with the values their addresses follow from.
+    fn linear(&mut self, _thread: Thread, _accesses: &[LinearAccess], _slots: &Slots) {}
     fn mark(&mut self, _thread: Thread, _mark: Mark) {}
 }
 
@@ -92,13 +99,15 @@ pub struct State {
 /// The records of one thread, decoded one buffer at a time.
 #[derive(Debug)]
 pub struct ThreadDecoder {
-    thread: Thread,
+    pub(crate) thread: Thread,
     pub(crate) carried: [u64; 3],
     pub(crate) slots: Vec<u64>,
     /// The block `slots` belongs to, if it was not cut and a steady record may follow.
     pub(crate) in_loop: Option<InLoop>,
     /// A whole block record whose successor is not known yet.
     held: Vec<u64>,
+    /// Room for expanding by recipes.
+    pub(crate) wide: Option<Box<Slots>>,
 }
 
 /// A partly steady loop whose next iteration may follow.
@@ -195,6 +204,7 @@ impl ThreadDecoder {
             slots: Vec::new(),
             in_loop: None,
             held: Vec::new(),
+            wide: None,
         }
     }
 
@@ -224,6 +234,7 @@ impl ThreadDecoder {
                 captured: state.captured.len(),
             }),
             held: state.held.clone(),
+            wide: None,
         }
     }
 
@@ -239,6 +250,8 @@ impl ThreadDecoder {
         loop {
             if !C::NEEDS_ADDRESSES {
                 at = self.skim(table, words, at, consumer);
+            } else if consumer.takes_linear() {
+                at = self.expand_linear(table, words, at, consumer);
             }
             if at >= words.len() || words[at] == END {
                 break;
@@ -255,6 +268,13 @@ impl ThreadDecoder {
             }
         }
         Ok(())
+    }
+
+    /// The index of the partly steady loop whose next iteration may follow.
+    pub(crate) fn loop_under_way(&self, table: &Table) -> Option<u32> {
+        let in_loop = self.in_loop?;
+        let found = table.find_first(in_loop.block)?;
+        in_loop.is(&table.blocks()[found as usize]).then_some(found)
     }
 
     /// The thread has ended, or its image was replaced: nothing follows the last record.

@@ -15,6 +15,7 @@ mod counts;
 mod decode;
 mod drain;
 mod error;
+mod linear;
 mod message;
 #[allow(unsafe_code)] // the mapping: see its head
 mod session;
@@ -28,6 +29,7 @@ pub use counts::Counts;
 pub use decode::{extent, tail, Consumer, Cut, Mark, Run, State, Tail, ThreadDecoder};
 pub use drain::{CollectError, Drained, Piece, Sink};
 pub use error::DecodeError;
+pub use linear::{LinearAccess, Slots};
 pub use memtrail_tracee::{XsaveComponent, XsaveTable};
 pub use message::{parse as messages, Message, Messages};
 pub use session::{Options, Session};

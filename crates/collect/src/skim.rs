@@ -29,13 +29,6 @@ struct Progress {
     iterations: u64,
 }
 
-const NO_LOOP: Progress = Progress {
-    block: NO_BLOCK,
-    first: None,
-    last: None,
-    iterations: 0,
-};
-
 /// What skimming keeps up to date.
 struct Skim<'a, C> {
     table: &'a Table,
@@ -101,7 +94,12 @@ impl ThreadDecoder {
             words,
             consumer,
             rsp: self.carried[0],
-            progress: self.progress(table),
+            progress: Progress {
+                block: self.loop_under_way(table).unwrap_or(NO_BLOCK),
+                first: None,
+                last: None,
+                iterations: 0,
+            },
         };
         while let Some(&head) = words.get(at) {
             // Common lengths apart: the processor then guesses the next record's place instead of
@@ -125,18 +123,6 @@ impl ThreadDecoder {
             self.settle(table, words, &progress);
         }
         at
-    }
-
-    /// The loop that is under way.
-    fn progress(&self, table: &Table) -> Progress {
-        let Some(in_loop) = self.in_loop else { return NO_LOOP };
-        match table.find(in_loop.block.into()) {
-            Some(found) if in_loop.is(found.block) => Progress {
-                block: found.index,
-                ..NO_LOOP
-            },
-            _ => NO_LOOP,
-        }
     }
 
     /// Makes the slots what they are after skimming.

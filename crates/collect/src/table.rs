@@ -3,6 +3,7 @@
 //! Plans are derived here from the blocks' code by the same pure function the runtime used.
 //! They are checked once, so that decoding can index without looking: after [`Table::insert`]
 //! every slot a plan refers to exists.
+use crate::linear::Recipe;
 use crate::shape::Fixed;
 use crate::{Counts, DecodeError};
 use memtrail_ring::record::{FIRST_BLOCK, LAST_BLOCK};
@@ -72,6 +73,13 @@ pub(crate) enum Role {
     Other,
 }
 
+impl Role {
+    #[inline]
+    pub fn is_steady(self) -> bool {
+        matches!(self, Role::Steady | Role::OtherSteady)
+    }
+}
+
 /// How an execution moves the stack pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Carry {
@@ -104,6 +112,8 @@ const NOTHING: Hot = Hot {
 pub struct Table {
     options: memtrail_translate::Options,
     blocks: Vec<Block>,
+    /// As `blocks`.
+    recipes: Vec<Option<Recipe>>,
     /// By `id - FIRST_BLOCK`.
     ids: Vec<Hot>,
     /// By `id - FIRST_BLOCK`: [`Hot::words`] once more, or 0 if that is more than 255. Reading a thread's
@@ -119,6 +129,7 @@ impl Table {
         Table {
             options,
             blocks: Vec::new(),
+            recipes: Vec::new(),
             ids: Vec::new(),
             lengths: Vec::new(),
             outcomes: Vec::new(),
@@ -128,6 +139,17 @@ impl Table {
 
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
+    }
+
+    /// How to expand a block, by its index, if that is simple.
+    #[inline]
+    pub(crate) fn recipe(&self, block: u32) -> Option<&Recipe> {
+        self.recipes.get(block as usize)?.as_ref()
+    }
+
+    /// The index of the block with this id.
+    pub(crate) fn find_first(&self, id: u32) -> Option<u32> {
+        self.find(id.into()).filter(|f| f.block.id == id).map(|f| f.index)
     }
 
     /// What executions do whose counts do not depend on values, by how they end: whole, or left through a branch.
@@ -205,6 +227,7 @@ impl Table {
             self.lengths[first + i] = u8::try_from(entry.words).unwrap_or(0);
         }
         self.ways.extend(ways);
+        self.recipes.push(Recipe::of(&block));
         self.blocks.push(block);
         Ok(())
     }
@@ -230,7 +253,7 @@ impl Table {
         Some(Found {
             block: &self.blocks[hot.block as usize],
             index: hot.block,
-            steady: matches!(hot.role, Role::Steady | Role::OtherSteady),
+            steady: hot.role.is_steady(),
             words: hot.words.into(),
         })
     }
