@@ -1,20 +1,30 @@
 //! The two consumers of executions: one expands them to accesses, one only counts.
 use crate::decode::{advance, derive, step, Consumer, Run};
-use crate::linear::{LinearAccess, Slots};
+use crate::linear::Linear;
 use crate::shape::{count, expand, Values};
 use crate::{Counts, Cut, DecodeError, Table, MOST_ACCESSES};
-use memtrail_model::{Access, AccessSink, Thread};
+use memtrail_model::{Access, AccessSink, Kind, Thread};
 use memtrail_tracee::XsaveTable;
 
 /// Accesses in a batch: it stays in the first-level cache between us and the sink.
 const BATCH: usize = 512;
+
+const NO_ACCESS: Access = Access {
+    thread: Thread(0),
+    pc: 0,
+    kind: Kind::Read,
+    addr: 0,
+    size: 0,
+};
 
 /// Expands executions to accesses and hands them on in batches of one thread each.
 #[derive(Debug)]
 pub struct Expander<'x, S: AccessSink> {
     xsave: &'x XsaveTable,
     sink: S,
+    /// The batch in the making: the first `filled`.
     batch: Vec<Access>,
+    filled: usize,
     /// Accesses still wanted.
     left: u64,
     thread: Thread,
@@ -26,7 +36,8 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         Expander {
             xsave,
             sink,
-            batch: Vec::with_capacity(BATCH),
+            batch: vec![NO_ACCESS; BATCH],
+            filled: 0,
             left: u64::MAX,
             thread: Thread::default(),
             one_by_one: false,
@@ -52,9 +63,9 @@ impl<'x, S: AccessSink> Expander<'x, S> {
 
     /// Hands over what is left, and gives access to the sink.
     pub fn flush(&mut self) -> &mut S {
-        if !self.batch.is_empty() {
-            self.sink.accesses(&self.batch);
-            self.batch.clear();
+        if self.filled > 0 {
+            self.sink.accesses(&self.batch[..self.filled]);
+            self.filled = 0;
         }
         &mut self.sink
     }
@@ -62,6 +73,14 @@ impl<'x, S: AccessSink> Expander<'x, S> {
     pub fn into_sink(mut self) -> S {
         self.flush();
         self.sink
+    }
+
+    #[cold]
+    fn make_room(&mut self, room: usize) {
+        self.flush();
+        if self.batch.len() < room {
+            self.batch.resize(room, NO_ACCESS);
+        }
     }
 
     /// A batch is of one thread.
@@ -87,23 +106,25 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             }
             let offset = plan.insn_offsets[access.insn as usize];
             let pc = plan.pc.wrapping_add(offset.into());
-            let (batch, sink, left) = (&mut self.batch, &mut self.sink, &mut self.left);
+            let (batch, filled) = (&mut self.batch, &mut self.filled);
+            let (sink, left) = (&mut self.sink, &mut self.left);
             expand(access, &values, |kind, addr, size| {
                 if *left == 0 {
                     return;
                 }
                 *left -= 1;
-                batch.push(Access {
+                if *filled == batch.len() {
+                    sink.accesses(batch);
+                    *filled = 0;
+                }
+                batch[*filled] = Access {
                     thread: run.thread,
                     pc,
                     kind,
                     addr,
                     size,
-                });
-                if batch.len() >= BATCH {
-                    sink.accesses(batch);
-                    batch.clear();
-                }
+                };
+                *filled += 1;
             })?;
         }
         Ok(())
@@ -121,20 +142,17 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
     }
 
     #[inline]
-    fn linear(&mut self, thread: Thread, accesses: &[LinearAccess], slots: &Slots) {
-        let wanted = usize::try_from(self.left).unwrap_or(usize::MAX);
-        let mut accesses = &accesses[..accesses.len().min(wanted)];
-        self.left -= accesses.len() as u64;
-        if thread != self.thread {
-            self.switch(thread);
+    fn linear(&mut self, linear: &Linear<'_>) {
+        if linear.thread != self.thread {
+            self.switch(linear.thread);
         }
-        while self.batch.len() + accesses.len() > BATCH {
-            let (now, then) = accesses.split_at(BATCH - self.batch.len());
-            self.batch.extend(now.iter().map(|a| a.access(thread, slots)));
-            self.flush();
-            accesses = then;
+        if self.filled + linear.len() > self.batch.len() {
+            self.make_room(linear.len());
         }
-        self.batch.extend(accesses.iter().map(|a| a.access(thread, slots)));
+        linear.write(&mut self.batch[self.filled..]);
+        let accesses = (linear.len() as u64).min(self.left);
+        self.filled += accesses as usize;
+        self.left -= accesses;
     }
 
     fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError> {

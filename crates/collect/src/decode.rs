@@ -14,7 +14,7 @@
 //!   leaves `slots` as after its last complete iteration ([`advance`]).
 //! - No words make it panic or loop without bound: tables are validated when they are made,
 //!   lengths are checked here, and impossible counts are errors.
-use crate::linear::{LinearAccess, Slots};
+use crate::linear::{Linear, Slots};
 use crate::table::{Block, Found, Table};
 use crate::{DecodeError, MOST_ACCESSES};
 use memtrail_model::Thread;
@@ -77,8 +77,8 @@ pub trait Consumer {
     fn takes_linear(&self) -> bool {
         false
     }
-    /// The accesses of one execution, with the values their addresses follow from.
-    fn linear(&mut self, _thread: Thread, _accesses: &[LinearAccess], _slots: &Slots) {}
+    /// One execution, all of whose addresses are linear forms.
+    fn linear(&mut self, _linear: &Linear<'_>) {}
     fn mark(&mut self, _thread: Thread, _mark: Mark) {}
 }
 

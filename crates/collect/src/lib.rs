@@ -29,7 +29,7 @@ pub use counts::Counts;
 pub use decode::{extent, tail, Consumer, Cut, Mark, Run, State, Tail, ThreadDecoder};
 pub use drain::{CollectError, Drained, Piece, Sink};
 pub use error::DecodeError;
-pub use linear::{LinearAccess, Slots};
+pub use linear::Linear;
 pub use memtrail_tracee::{XsaveComponent, XsaveTable};
 pub use message::{parse as messages, Message, Messages};
 pub use session::{Options, Session};

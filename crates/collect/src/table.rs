@@ -3,7 +3,7 @@
 //! Plans are derived here from the blocks' code by the same pure function the runtime used.
 //! They are checked once, so that decoding can index without looking: after [`Table::insert`]
 //! every slot a plan refers to exists.
-use crate::linear::Recipe;
+use crate::linear::Recipes;
 use crate::shape::Fixed;
 use crate::{Counts, DecodeError};
 use memtrail_ring::record::{FIRST_BLOCK, LAST_BLOCK};
@@ -112,8 +112,7 @@ const NOTHING: Hot = Hot {
 pub struct Table {
     options: memtrail_translate::Options,
     blocks: Vec<Block>,
-    /// As `blocks`.
-    recipes: Vec<Option<Recipe>>,
+    recipes: Recipes,
     /// By `id - FIRST_BLOCK`.
     ids: Vec<Hot>,
     /// By `id - FIRST_BLOCK`: [`Hot::words`] once more, or 0 if that is more than 255. Reading a thread's
@@ -129,7 +128,7 @@ impl Table {
         Table {
             options,
             blocks: Vec::new(),
-            recipes: Vec::new(),
+            recipes: Recipes::default(),
             ids: Vec::new(),
             lengths: Vec::new(),
             outcomes: Vec::new(),
@@ -141,10 +140,8 @@ impl Table {
         &self.blocks
     }
 
-    /// How to expand a block, by its index, if that is simple.
-    #[inline]
-    pub(crate) fn recipe(&self, block: u32) -> Option<&Recipe> {
-        self.recipes.get(block as usize)?.as_ref()
+    pub(crate) fn recipes(&self) -> &Recipes {
+        &self.recipes
     }
 
     /// The index of the block with this id.
@@ -227,7 +224,7 @@ impl Table {
             self.lengths[first + i] = u8::try_from(entry.words).unwrap_or(0);
         }
         self.ways.extend(ways);
-        self.recipes.push(Recipe::of(&block));
+        self.recipes.push(&block);
         self.blocks.push(block);
         Ok(())
     }
