@@ -181,7 +181,16 @@ pub struct Counter<'x> {
     /// What was counted apart from `executions`.
     counts: Counts,
     /// Executions by outcome, where only their number matters.
-    executions: Vec<u64>,
+    executions: Vec<Tally>,
+    /// Accesses of those.
+    accesses: u64,
+}
+
+/// How often an execution ended in one way, and the accesses that makes each time.
+#[derive(Clone, Copy, Debug)]
+struct Tally {
+    times: u64,
+    accesses: u64,
 }
 
 impl<'x> Counter<'x> {
@@ -190,14 +199,20 @@ impl<'x> Counter<'x> {
             xsave,
             counts: Counts::default(),
             executions: Vec::new(),
+            accesses: 0,
         }
+    }
+
+    /// Accesses so far.
+    pub fn accesses(&self) -> u64 {
+        self.counts.accesses() + self.accesses
     }
 
     /// The totals so far. `table` is the one the records were decoded with.
     pub fn counts(&self, table: &Table) -> Counts {
         let mut counts = self.counts;
-        for (outcome, &n) in table.outcomes().iter().zip(&self.executions) {
-            counts.add_times(outcome, n);
+        for (outcome, tally) in table.outcomes().iter().zip(&self.executions) {
+            counts.add_times(outcome, tally.times);
         }
         counts
     }
@@ -244,14 +259,18 @@ impl Consumer for Counter<'_> {
     const NEEDS_ADDRESSES: bool = false;
 
     fn expect(&mut self, table: &Table) {
-        if self.executions.len() < table.outcomes().len() {
-            self.executions.resize(table.outcomes().len(), 0);
-        }
+        let new = table.outcomes().iter().skip(self.executions.len());
+        self.executions.extend(new.map(|outcome| Tally {
+            times: 0,
+            accesses: outcome.accesses(),
+        }));
     }
 
     #[inline]
     fn ended(&mut self, outcome: u32) {
-        self.executions[outcome as usize] += 1;
+        let tally = &mut self.executions[outcome as usize];
+        tally.times += 1;
+        self.accesses += tally.accesses;
     }
 
     #[inline]

@@ -5,7 +5,7 @@
 //!   is handed on, and an unknown block sends the drain back to the definitions first.
 //! - A buffer is zeroed before it is released, and so is a slot before it is freed.
 //! - After the first failure nothing more is handed on; targets are told to go on without us.
-use crate::decode::{extent, tail, Tail, ThreadDecoder};
+use crate::decode::{extent, tail, State, Tail, ThreadDecoder};
 use crate::session::{self, Session};
 use crate::{messages, Block, Counter, Counts, DecodeError, Message, Table};
 use memtrail_model::Thread;
@@ -33,6 +33,8 @@ pub struct Piece<'w> {
     /// Accesses of the thread before this piece, and in it. The last record belongs to the piece that shows how it ended.
     pub first: u64,
     pub accesses: u64,
+    /// What decoding goes on from at the first word.
+    pub state: &'w State,
     /// Whole records.
     pub words: &'w [u64],
 }
@@ -381,13 +383,14 @@ impl<'s, S: Sink> Drain<'s, S> {
         }
         let thread = control.thread.load(Ordering::Relaxed);
         self.report.ring_words += words.len() as u64;
-        let before = self.counter.counts(&self.table).accesses();
+        let before = self.counter.accesses();
         let (decoder, counted) = self
             .decoders
             .entry(thread)
             .or_insert_with(|| (ThreadDecoder::new(Thread(thread)), 0));
+        let state = decoder.state();
         decoder.feed(&self.table, words, &mut self.counter)?;
-        let accesses = self.counter.counts(&self.table).accesses() - before;
+        let accesses = self.counter.accesses() - before;
         let first = *counted;
         *counted += accesses;
         let head = &control.buffers[index];
@@ -399,6 +402,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             end: head.end.load(Ordering::Relaxed).max(begin),
             first,
             accesses,
+            state: &state,
             words,
         })?;
         Ok(())

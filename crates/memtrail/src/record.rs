@@ -11,7 +11,7 @@ use crate::say;
 use anyhow::{bail, Context};
 use memtrail_collect::{Block, CollectError, Message, Notice, Options, Outcome, Piece, Session, Sink, Stop};
 use memtrail_ring::Probes;
-use memtrail_trace::{create, Header, Totals, Writer};
+use memtrail_trace::{create, Header, Limits, Pipeline, Totals, Writer};
 use memtrail_tracee::{launch, xsave_table, Command, XsaveTable};
 use serde_json::json;
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Where what was drained goes.
 enum Store {
-    File(Box<Writer<File>>),
+    File(Box<Pipeline<File>>),
     Nowhere,
 }
 
@@ -148,7 +148,10 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
     let target = held.exec()?;
     let (store, path) = match output.map(|o| o.start(&header(args, pid, &xsave))) {
         None => (Store::Nowhere, None),
-        Some(Ok((writer, path))) => (Store::File(Box::new(writer)), Some(path)),
+        Some(Ok((writer, path))) => {
+            let pipeline = Pipeline::new(writer, Limits::of(Limits::DEFAULT_BYTES)).context("cannot start threads")?;
+            (Store::File(Box::new(pipeline)), Some(path))
+        }
         Some(Err(error)) => {
             target.kill();
             return Err(error);
@@ -167,7 +170,7 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
             let (_, size) = finished.with_context(|| cannot_write(path.as_deref()))?;
             path.map(|p| (p, size))
         }
-        Store::File(writer) => path.map(|p| (p, writer.written())),
+        Store::File(writer) => path.map(|p| (p, writer.give_up())),
         Store::Nowhere => None,
     };
     Ok(Done { outcome, totals, file })

@@ -2,6 +2,7 @@
 use crate::blocks::Wrong;
 use crate::chunk::Kind;
 use crate::events::Event;
+use crate::leaves::Leaves;
 use crate::modules::Module;
 use crate::reader::{Chunk, Ending, Reader};
 use crate::{blocks, events, Error};
@@ -27,6 +28,8 @@ pub struct ThreadInfo {
 #[derive(Debug)]
 pub struct Known {
     pub table: Table,
+    /// The same blocks as the leaves of descriptors.
+    pub leaves: Leaves,
     pub xsave: XsaveTable,
     /// Everything processes told, with the serial number of the process, but for blocks.
     pub messages: Vec<(u32, Message)>,
@@ -48,6 +51,7 @@ impl Known {
     pub fn read<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Known, Error> {
         let mut known = Known {
             table: Table::new(reader.header().options()?),
+            leaves: Leaves::default(),
             xsave: reader.header().xsave_table(),
             messages: Vec::new(),
             threads: BTreeMap::new(),
@@ -98,7 +102,9 @@ impl Known {
         if u64::from(id) > FIRST_BLOCK + MISSING_IDS + MISSING_IDS_PER_BLOCK * blocks {
             return Err(DecodeError::BadId { id: id.into() });
         }
-        self.table.insert_with(id, plan, sources)
+        self.table.insert_with(id, plan, sources)?;
+        self.table.blocks().last().into_iter().for_each(|b| self.leaves.add(b));
+        Ok(())
     }
 
     fn event(&mut self, event: Event) {

@@ -20,10 +20,12 @@ mod footer;
 mod header;
 mod index;
 mod known;
+mod leaves;
 mod modules;
+mod pipeline;
 mod reader;
 mod replay;
-pub mod stream;
+mod stream;
 mod varint;
 mod writer;
 
@@ -31,7 +33,10 @@ pub use chunk::{Head, Kind as ChunkKind, StreamHead, CHUNK_HEAD_BYTES, MOST_BYTE
 pub use error::Error;
 pub use header::{Header, Totals, VERSION};
 pub use known::{Known, ThreadInfo};
+pub use leaves::Leaves;
 pub use modules::Module;
+pub use pipeline::{Limits, Pipeline};
 pub use reader::{Chunk, Ending, Reader};
-pub use replay::{check, replay, words, Checked, Filter};
+pub use replay::{check, replay, stream, words, Checked, Filter};
+pub use stream::{compress, Expansion, Stamp, Stream};
 pub use writer::{create, Writer};

@@ -1,7 +1,8 @@
 //! From a recording back to its accesses, and the check that everything in it holds.
 use crate::known::Known;
 use crate::reader::{Chunk, Ending, Reader};
-use crate::{stream, Error};
+use crate::stream::{self, Expansion, Stream};
+use crate::Error;
 use memtrail_collect::{Consumer, Counter, Counts, DecodeError, ThreadDecoder};
 use memtrail_model::Thread;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,13 +19,28 @@ fn at(chunk: &Chunk) -> impl Fn(DecodeError) -> Error {
     move |source| Error::Decode { at, source }
 }
 
-/// The record words of a stream.
-pub fn words<R: Read + Seek>(reader: &mut Reader<R>, chunk: &Chunk) -> Result<Vec<u64>, Error> {
+/// The stream in a chunk.
+pub fn stream<R: Read + Seek>(reader: &mut Reader<R>, known: &Known, chunk: &Chunk) -> Result<Stream, Error> {
     let payload = reader.payload(chunk)?;
-    stream::decode(&payload, chunk.head.stream.words).map_err(|what| Error::Damaged { at: chunk.at, what })
+    let most = chunk.head.raw_bytes as usize / 8;
+    stream::read(&payload, chunk.head.stream.begin, &known.leaves, most)
+        .map_err(|what| Error::Damaged { at: chunk.at, what })
 }
 
-/// Replays the executions of a recording. `go_on` is asked before each chunk.
+/// All record words of a chunk.
+pub fn words<R: Read + Seek>(reader: &mut Reader<R>, known: &Known, chunk: &Chunk) -> Result<Vec<u64>, Error> {
+    let stream = stream(reader, known, chunk)?;
+    let mut all = Vec::new();
+    let take = |words: &[u64]| {
+        all.extend_from_slice(words);
+        true
+    };
+    let expanded = Expansion::new(&stream).each(&known.leaves, chunk.head.stream.words, take);
+    expanded.map_err(|what| Error::Damaged { at: chunk.at, what })?;
+    Ok(all)
+}
+
+/// Replays the executions of a recording. `go_on` is asked again and again.
 pub fn replay<R: Read + Seek, C: Consumer>(
     reader: &mut Reader<R>,
     known: &Known,
@@ -38,15 +54,25 @@ pub fn replay<R: Read + Seek, C: Consumer>(
         if filter.thread.is_some_and(|t| t != thread) {
             continue;
         }
-        if !go_on(consumer) {
+        let stream = stream(reader, known, &chunk)?;
+        let decoder = decoders
+            .entry(thread.0)
+            .or_insert_with(|| ThreadDecoder::resume(thread, &stream.state));
+        let mut failed = None;
+        let mut stopped = false;
+        let mut expansion = Expansion::new(&stream);
+        let expanded = expansion.each(&known.leaves, chunk.head.stream.words, |words| {
+            failed = decoder.feed(&known.table, words, consumer).err();
+            stopped = !go_on(consumer);
+            failed.is_none() && !stopped
+        });
+        if let Some(error) = failed {
+            return Err(at(&chunk)(error));
+        }
+        expanded.map_err(|what| Error::Damaged { at: chunk.at, what })?;
+        if stopped {
             return Ok(());
         }
-        let words = words(reader, &chunk)?;
-        decoders
-            .entry(thread.0)
-            .or_insert_with(|| ThreadDecoder::new(thread))
-            .feed(&known.table, &words, consumer)
-            .map_err(at(&chunk))?;
     }
     let end = reader.bytes();
     for decoder in decoders.values_mut() {

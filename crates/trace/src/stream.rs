@@ -1,23 +1,191 @@
-//! The payload of a stream chunk: a thread's record words, compressed.
-use std::io;
+//! The payload of a stream chunk: where decoding goes on from, when it was, and the descriptors.
+//!
+//! ```text
+//! payload := state stamps descriptors
+//! state   := rsp fs gs loop captured… held…      (numbers; loop: 0, or 1 + id; lists with their length before)
+//! stamps  := count (words ticks)*                (each since the one before)
+//! ```
+//! A stamp says that so many words after the previous one were written that many ticks later; before the first is
+//! the chunk's begin. Between stamps time is taken to pass evenly.
+use crate::leaves::{Leaves, Words};
+use crate::varint::{put, Bad, Fields};
+use memtrail_collect::{DecodeError, State};
+use memtrail_descriptor::{decode, fold, Encoder, Events, Folder, Pack};
 
-const ZSTD_LEVEL: i32 = 1;
-/// A zstd block of 128 KB takes at least four bytes; anything denser is damage.
-const DENSEST: u64 = 1 << 15;
-
-pub fn encode(words: &[u64]) -> io::Result<Vec<u8>> {
-    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-    zstd::bulk::compress(&bytes, ZSTD_LEVEL)
+/// A point in the words of a chunk, and in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Words of the chunk before it.
+    pub words: u64,
+    pub tsc: u64,
 }
 
-/// The words; `Err` says what is wrong.
-pub fn decode(payload: &[u8], words: u64) -> Result<Vec<u64>, &'static str> {
-    let bytes = words.checked_mul(8).filter(|&b| b <= DENSEST * payload.len() as u64);
-    let bytes = bytes.and_then(|b| usize::try_from(b).ok());
-    let bytes = bytes.ok_or("a stream of impossible size")?;
-    let raw = zstd::bulk::decompress(payload, bytes).map_err(|_| "a stream cannot be decompressed")?;
-    if raw.len() != bytes {
-        return Err("a stream has the wrong length");
+/// Adds a stamp. Those on a straight line, to within a 32nd, are left out: a loop that runs for an hour needs none.
+pub(crate) fn add_stamp(stamps: &mut Vec<Stamp>, begin: Stamp, new: Stamp) {
+    if let Some(&last) = stamps.last() {
+        let from = stamps.len().checked_sub(2).map_or(begin, |i| stamps[i]);
+        let (words, ticks) = (
+            u128::from(new.words - from.words),
+            u128::from(new.tsc.saturating_sub(from.tsc)),
+        );
+        let expected = u128::from(last.words - from.words) * ticks / words.max(1);
+        let off = u128::from(last.tsc.saturating_sub(from.tsc)).abs_diff(expected);
+        if off <= ticks / 32 {
+            stamps.pop();
+        }
     }
-    Ok(raw.chunks_exact(8).map(|eight| crate::chunk::long(eight, 0)).collect())
+    stamps.push(new);
+}
+
+/// A thread's events and where they belong.
+#[derive(Debug)]
+pub struct Stream {
+    /// The decoder's state before the first word.
+    pub state: State,
+    pub stamps: Vec<Stamp>,
+    pub events: Events,
+}
+
+/// zstd as the packer of descriptor streams.
+pub struct Zstd(pub i32);
+
+/// A zstd block of 128 KB takes at least four bytes; anything denser is damage.
+const DENSEST: usize = 1 << 15;
+
+impl Pack for Zstd {
+    fn pack(&self, bytes: &[u8]) -> Vec<u8> {
+        // Compressing memory to memory fails only without memory; then the bytes go as they are.
+        zstd::bulk::compress(bytes, self.0).unwrap_or_else(|_| bytes.to_vec())
+    }
+    fn unpack(&self, packed: &[u8], length: usize) -> Option<Vec<u8>> {
+        if length / DENSEST > packed.len() {
+            return None;
+        }
+        zstd::bulk::decompress(packed, length).ok()
+    }
+}
+
+/// Small chunks are worth more effort: there are few, and they are all there is.
+const THOROUGH_BELOW: usize = 1 << 14;
+
+/// The payload of a chunk.
+pub(crate) fn encode(stream: &Stream, begin: u64, leaves: &Leaves, encoder: &mut Encoder) -> Vec<u8> {
+    let mut out = Vec::new();
+    let state = &stream.state;
+    state.carried.iter().for_each(|&c| put(&mut out, c));
+    put(&mut out, state.in_loop.map_or(0, |id| 1 + u64::from(id)));
+    for list in [&state.captured, &state.held] {
+        put(&mut out, list.len() as u64);
+        list.iter().for_each(|&w| put(&mut out, w));
+    }
+    put(&mut out, stream.stamps.len() as u64);
+    let mut before = Stamp { words: 0, tsc: begin };
+    for &stamp in &stream.stamps {
+        put(&mut out, stamp.words.wrapping_sub(before.words));
+        put(&mut out, stamp.tsc.wrapping_sub(before.tsc));
+        before = stamp;
+    }
+    let level = if stream.events.len() < THOROUGH_BELOW { 19 } else { 1 };
+    encoder.encode(&stream.events, leaves, &Zstd(level), &mut out);
+    out
+}
+
+/// A chunk of its own from a run of whole records: its payload, and the bytes it decodes to.
+pub fn compress(words: &[u64], state: State, begin: u64, leaves: &Leaves) -> Result<(Vec<u8>, u64), DecodeError> {
+    let mut events = Events::default();
+    leaves.parse(words, &mut events)?;
+    fold(&mut events, &mut Folder::default());
+    let raw_bytes = 8 * (events.len() + events.values()) as u64;
+    let stream = Stream {
+        state,
+        stamps: Vec::new(),
+        events,
+    };
+    Ok((encode(&stream, begin, leaves, &mut Encoder::default()), raw_bytes))
+}
+
+/// Reads a payload back. `most` bounds its events and their parameters.
+pub(crate) fn read(payload: &[u8], begin: u64, leaves: &Leaves, most: usize) -> Result<Stream, Bad> {
+    let mut fields = Fields(payload);
+    let mut state = State::default();
+    for carried in &mut state.carried {
+        *carried = fields.number()?;
+    }
+    state.in_loop = match fields.number()? {
+        0 => None,
+        id => Some(u32::try_from(id - 1).map_err(|_| "a loop's id is out of range")?),
+    };
+    state.captured = list(&mut fields)?;
+    state.held = list(&mut fields)?;
+    let mut stamps = Vec::new();
+    let mut last = Stamp { words: 0, tsc: begin };
+    for _ in 0..fields.number()? {
+        last.words = last.words.wrapping_add(fields.number()?);
+        last.tsc = last.tsc.wrapping_add(fields.number()?);
+        stamps.push(last);
+    }
+    let events = decode(fields.0, leaves, &Zstd(0), most).map_err(|_| "the descriptors make no sense")?;
+    Ok(Stream { state, stamps, events })
+}
+
+fn list(fields: &mut Fields<'_>) -> Result<Vec<u64>, Bad> {
+    let length = fields.number()?;
+    if length > memtrail_ring::MAX_RECORD_WORDS as u64 {
+        return Err("a record of impossible length");
+    }
+    (0..length).map(|_| fields.number()).collect()
+}
+
+/// The words of a stream, in batches.
+#[derive(Debug)]
+pub struct Expansion<'s> {
+    stream: &'s Stream,
+    /// The next event.
+    event: usize,
+}
+
+/// Words in a batch, about.
+const BATCH: usize = 4096;
+
+impl<'s> Expansion<'s> {
+    pub fn new(stream: &'s Stream) -> Expansion<'s> {
+        Expansion { stream, event: 0 }
+    }
+
+    /// Hands all words that are left to `take`, in batches of whole records, until it says no or `most` have been
+    /// handed over. `Err` if there were more.
+    pub fn each(&mut self, leaves: &Leaves, most: u64, mut take: impl FnMut(&[u64]) -> bool) -> Result<(), Bad> {
+        let mut left = Some(most);
+        let mut stopped = false;
+        let mut words = Words {
+            leaves,
+            words: Vec::with_capacity(2 * BATCH),
+        };
+        let mut deliver = |words: &mut Vec<u64>| {
+            left = left.and_then(|l| l.checked_sub(words.len() as u64));
+            stopped = left.is_some() && !take(words);
+            words.clear();
+            left.is_some() && !stopped
+        };
+        let events = &self.stream.events;
+        let mut going = true;
+        while going && self.event < events.len() {
+            let i = self.event;
+            self.event += 1;
+            let mut push = |key, parameters: &[u64]| {
+                words.push(key, parameters);
+                words.words.len() < BATCH || deliver(&mut words.words)
+            };
+            going = events
+                .dictionary
+                .expand(events.kind(i), events.parameters(i), &mut push);
+        }
+        if going {
+            deliver(&mut words.words);
+        }
+        if !stopped && left != Some(0) {
+            return Err("a stream has another length than its head says");
+        }
+        Ok(())
+    }
 }

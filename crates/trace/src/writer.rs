@@ -6,9 +6,9 @@ use crate::chunk::{Head, Kind, StreamHead, MOST_BYTES};
 use crate::columns::Packer;
 use crate::footer::Footer;
 use crate::modules::{build_id, Module};
-use crate::{blocks, events, index, stream};
+use crate::{blocks, events, index};
 use crate::{Header, Totals};
-use memtrail_collect::{Block, Message, Piece, Sink};
+use memtrail_collect::{Block, Message};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -187,27 +187,4 @@ fn chunk(kind: Kind, stream: StreamHead, raw_bytes: u64, payload: &[u8]) -> io::
     let mut bytes = head.to_bytes(crc32fast::hash(payload)).to_vec();
     bytes.extend_from_slice(payload);
     Ok((bytes, head))
-}
-
-impl<W: Write + Send> Sink for Writer<W> {
-    fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
-        self.blocks(blocks)
-    }
-
-    fn message(&mut self, process: u32, message: &Message) -> io::Result<()> {
-        self.message(process, message)
-    }
-
-    fn records(&mut self, p: &Piece<'_>) -> io::Result<()> {
-        let head = StreamHead {
-            thread: p.thread.0,
-            process: p.process,
-            first: p.first,
-            accesses: p.accesses,
-            begin: p.begin,
-            end: p.end,
-            words: p.words.len() as u64,
-        };
-        self.stream(&head, 8 * p.words.len() as u64, &stream::encode(p.words)?)
-    }
 }

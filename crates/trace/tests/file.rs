@@ -45,7 +45,7 @@ fn what_was_written_is_read_back() {
     let heads: Vec<StreamHead> = known.streams.iter().map(|c| c.head.stream).collect();
     assert_eq!(heads, r.streams.iter().map(|(h, _)| *h).collect::<Vec<_>>());
     for (chunk, (_, expected)) in known.streams.iter().zip(&r.streams) {
-        assert_eq!(words(&mut reader, chunk).unwrap(), *expected);
+        assert_eq!(words(&mut reader, &known, chunk).unwrap(), *expected);
     }
 }
 
@@ -75,7 +75,7 @@ fn cut_off_anywhere_it_is_readable_to_the_last_whole_chunk() {
         let known = Known::read(&mut reader).unwrap();
         assert_eq!(known.ending, Ending::CutOff { at });
         for (chunk, (_, expected)) in known.streams.iter().zip(&r.streams) {
-            assert_eq!(words(&mut reader, chunk).unwrap(), *expected);
+            assert_eq!(words(&mut reader, &known, chunk).unwrap(), *expected);
         }
     }
 }
@@ -85,7 +85,7 @@ fn read_all(bytes: &[u8]) -> Result<(), Error> {
     let mut reader = Reader::open(Cursor::new(bytes))?;
     let known = Known::read(&mut reader)?;
     for chunk in &known.streams {
-        words(&mut reader, chunk)?;
+        words(&mut reader, &known, chunk)?;
     }
     match known.ending {
         Ending::Complete(_) => Ok(()),
@@ -125,7 +125,7 @@ fn what_stands_before_the_damage_is_used() {
             let streams = r.chunks[..i].iter().filter(|c| c.1 == ChunkKind::Stream).count();
             if r.chunks[i].1 == ChunkKind::Stream {
                 assert!(
-                    matches!(words(&mut reader, &known.streams[streams]), Err(Error::Damaged { at: a, .. }) if a == at)
+                    matches!(words(&mut reader, &known, &known.streams[streams]), Err(Error::Damaged { at: a, .. }) if a == at)
                 );
             } else {
                 assert!(
@@ -136,7 +136,7 @@ fn what_stands_before_the_damage_is_used() {
                 assert_eq!(known.streams.len(), streams);
             }
             for (chunk, (_, expected)) in known.streams[..streams].iter().zip(&r.streams) {
-                assert_eq!(words(&mut reader, chunk).unwrap(), *expected);
+                assert_eq!(words(&mut reader, &known, chunk).unwrap(), *expected);
             }
         }
     }

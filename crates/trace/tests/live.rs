@@ -1,7 +1,7 @@
 //! Recording to a disk that fills up: the target goes on, and what was stored stays readable.
 use memtrail_collect::{CollectError, Options, Session};
 use memtrail_ring::Probes;
-use memtrail_trace::{Ending, Header, Reader, Writer};
+use memtrail_trace::{Ending, Header, Limits, Pipeline, Reader, Writer};
 use memtrail_tracee::{launch, xsave_table, Command, Status};
 use std::io::{Cursor, ErrorKind, Write};
 use std::sync::{Arc, Mutex};
@@ -51,10 +51,11 @@ fn a_disk_that_fills_up_does_not_stop_the_target() {
     header.set_xsave(&xsave);
     let disk = Small {
         stored: Arc::default(),
-        room: 100_000,
+        room: 60_000,
     };
-    let mut writer = Writer::new(disk.clone(), &header).unwrap();
-    let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 5";
+    let writer = Writer::new(disk.clone(), &header).unwrap();
+    let mut pipeline = Pipeline::new(writer, Limits::of(Limits::LEAST_BYTES)).unwrap();
+    let script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; exit 5";
     let target = launch(&Command {
         program: "sh".into(),
         args: vec!["-c".into(), script.into()],
@@ -64,7 +65,7 @@ fn a_disk_that_fills_up_does_not_stop_the_target() {
     .exec()
     .unwrap();
     let mut notices = Vec::new();
-    let outcome = memtrail_collect::record(&session, target, &xsave, &mut writer, &mut |n| {
+    let outcome = memtrail_collect::record(&session, target, &xsave, &mut pipeline, &mut |n| {
         notices.push(n);
     })
     .unwrap();
@@ -73,7 +74,7 @@ fn a_disk_that_fills_up_does_not_stop_the_target() {
     assert!(full, "{:?}", outcome.drained.failure);
     assert_eq!(outcome.ended.unwrap().status, Status::Exited(5));
     assert!(notices.contains(&memtrail_collect::Notice::Failed));
-    let whole = writer.written();
+    let whole = pipeline.give_up();
     let bytes = disk.stored.lock().unwrap().clone();
     let mut reader = Reader::open(Cursor::new(bytes)).unwrap();
     let checked = memtrail_trace::check(&mut reader).unwrap();

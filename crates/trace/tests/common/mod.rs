@@ -1,7 +1,7 @@
 //! A small recording that has something of everything.
-use memtrail_collect::{Block, Message, Table};
+use memtrail_collect::{Block, Message, State, Table};
 use memtrail_ring::Probes;
-use memtrail_trace::{stream, ChunkKind, Header, StreamHead, Totals, Writer};
+use memtrail_trace::{compress, ChunkKind, Header, Leaves, StreamHead, Totals, Writer};
 
 pub fn header() -> Header {
     Header {
@@ -112,6 +112,16 @@ fn stream_of(thread: u32, first: u64, accesses: u64, begin: u64, words: Vec<u64>
     (head, words)
 }
 
+/// `n` records of a block; all values of record `i` are `value(i)`.
+fn records(block: &Block, n: u64, value: impl Fn(u64) -> u64) -> Vec<u64> {
+    let mut words = Vec::new();
+    for i in 0..n {
+        words.push(block.id.into());
+        words.resize(words.len() + block.plan.words as usize - 1, value(i));
+    }
+    words
+}
+
 pub fn recording() -> Recording {
     let mut r = Recording {
         bytes: Vec::new(),
@@ -119,13 +129,16 @@ pub fn recording() -> Recording {
         ends: Vec::new(),
         blocks: blocks(),
         streams: vec![
-            stream_of(0, 0, 5, 1000, vec![7; 1000]),
-            stream_of(1, 0, u64::MAX, 1200, vec![u64::MAX, 0]),
-            stream_of(0, 5, 9, 1500, (0..100).collect()),
+            // A loop, one record, and a loop with numbers that follow no rule.
+            stream_of(0, 0, 5, 1000, records(&blocks()[0], 500, |i| 8 * i)),
+            stream_of(1, 0, u64::MAX, 1200, records(&blocks()[1], 1, |_| u64::MAX)),
+            stream_of(0, 5, 9, 1500, records(&blocks()[2], 40, |i| i * i * i)),
         ],
     };
     let mut writer = Writer::new(Vec::new(), &header()).unwrap();
     r.ends.push(writer.written());
+    let mut leaves = Leaves::default();
+    r.blocks.iter().for_each(|b| leaves.add(b));
     let (early, late) = r.blocks.split_at(2);
     let all = message_list();
     let (first, last) = all.split_at(4);
@@ -135,8 +148,8 @@ pub fn recording() -> Recording {
             writer.message(*process, message).unwrap();
         }
         for (head, words) in streams {
-            let payload = stream::encode(words).unwrap();
-            writer.stream(head, 8 * words.len() as u64, &payload).unwrap();
+            let (payload, raw_bytes) = compress(words, State::default(), head.begin, &leaves).unwrap();
+            writer.stream(head, raw_bytes, &payload).unwrap();
         }
     }
     let (bytes, size) = writer.finish(&totals()).unwrap();

@@ -1,0 +1,176 @@
+//! Ring records as the leaves of descriptors, and back.
+//!
+//! A leaf's key is `8 * id + exit`: the head of the record, and 0, or `1 + s` if the record is
+//! followed by a LEFT through the block's side exit `s`. So a block and how it was left are one
+//! event. A LEFT at the beginning of a piece, away from its record, is the special record
+//! [`LONE_LEFT`] with the branch as its only parameter.
+//!
+//! **Invariant.** [`parse`] and [`Words`] are each other's inverse on whole records.
+use memtrail_collect::{Block, DecodeError};
+use memtrail_descriptor::{Alphabet, Events, Leaf, Visit};
+use memtrail_ring::record::{left, special_words, END, FIRST_BLOCK, LEFT};
+use memtrail_translate::plan::{LoopPlan, FIRST};
+use std::sync::Arc;
+
+/// Leaves per head: how many ways out of a block can be told apart.
+const EXITS: u32 = 8;
+/// Heads one special record that rings do not have: a LEFT whose record is in the piece before.
+const LONE_LEFT: u64 = 6;
+const _: () = assert!(special_words(LONE_LEFT).is_none() && LONE_LEFT < FIRST_BLOCK);
+/// Ids above this have no leaves: a recording would be larger than any disk.
+const LAST: u32 = 1 << 28;
+
+/// What a head word leads.
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    /// Words of the record; 0 if there is no such head.
+    words: u16,
+    /// Instruction numbers of the side exits.
+    sides: Box<[u16]>,
+    /// The register each value was captured from.
+    sources: Box<[u8]>,
+}
+
+const PAGE: usize = 256;
+
+/// All leaves of a recording so far. A clone is cheap, and does not see what is added later.
+#[derive(Clone, Debug, Default)]
+pub struct Leaves {
+    pages: Vec<Arc<Vec<Entry>>>,
+}
+
+impl Leaves {
+    /// Adds the leaves of a block.
+    pub fn add(&mut self, block: &Block) {
+        let sides: Box<[u16]> = block.plan.sides.iter().map(|s| s.insn).collect();
+        let entry = |words: u16, sources: Box<[u8]>| Entry {
+            words,
+            sides: sides.clone(),
+            sources,
+        };
+        self.insert(block.id, entry(block.plan.words, block.sources.clone()));
+        if let Some(LoopPlan::Partly { free, .. }) = &block.plan.looping {
+            let source = |slot: &u16| {
+                let word = slot.checked_sub(FIRST).map(usize::from);
+                let source = word.and_then(|w| block.sources.get(w));
+                source.copied().unwrap_or(memtrail_collect::NO_REGISTER)
+            };
+            let sources = free.iter().map(source).collect();
+            self.insert(block.id + 1, entry(1 + free.len() as u16, sources));
+        }
+    }
+
+    fn insert(&mut self, id: u32, entry: Entry) {
+        let (page, place) = (id as usize / PAGE, id as usize % PAGE);
+        if id > LAST {
+            return;
+        }
+        if self.pages.len() <= page {
+            let empty = Arc::new(vec![Entry::default(); PAGE]);
+            self.pages.resize(page + 1, empty);
+        }
+        Arc::make_mut(&mut self.pages[page])[place] = entry;
+    }
+
+    #[inline]
+    fn entry(&self, id: u64) -> Option<&Entry> {
+        let id = usize::try_from(id).ok()?;
+        let entry = self.pages.get(id / PAGE)?.get(id % PAGE)?;
+        (entry.words != 0).then_some(entry)
+    }
+
+    /// The events that a run of whole records stands for, added to `events`.
+    pub fn parse(&self, words: &[u64], events: &mut Events) -> Result<(), DecodeError> {
+        let mut at = 0;
+        while at < words.len() {
+            let head = words[at];
+            if (FIRST_BLOCK..LEFT).contains(&head) {
+                let entry = self.entry(head).ok_or(DecodeError::UnknownBlock { id: head })?;
+                let next = at + entry.words as usize;
+                let short = || DecodeError::ShortRecord {
+                    at,
+                    need: entry.words.into(),
+                    have: words.len() - at,
+                };
+                let values = words.get(at + 1..next).ok_or_else(short)?;
+                let mut key = head as u32 * EXITS;
+                at = next;
+                if let Some(branch) = words.get(at).copied().and_then(left) {
+                    let side = entry.sides.iter().position(|&s| u32::from(s) == branch);
+                    let side = side.filter(|&s| s + 1 < EXITS as usize);
+                    key += 1 + side.ok_or(DecodeError::BadHead { head: words[at], at })? as u32;
+                    at += 1;
+                }
+                events.push_leaf(key, values);
+            } else if let Some(branch) = left(head) {
+                events.push_leaf(LONE_LEFT as u32 * EXITS, &[branch.into()]);
+                at += 1;
+            } else {
+                let length = special_words(head).filter(|_| head != END);
+                let length = length.ok_or(DecodeError::BadHead { head, at })?;
+                let have = words.len() - at;
+                let values =
+                    words
+                        .get(at + 1..at + length)
+                        .ok_or(DecodeError::ShortRecord { at, need: length, have })?;
+                events.push_leaf(head as u32 * EXITS, values);
+                at += length;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Alphabet for Leaves {
+    fn leaf(&self, key: u32) -> Option<Leaf<'_>> {
+        let (head, exit) = (u64::from(key / EXITS), key % EXITS);
+        if head < FIRST_BLOCK {
+            let words = match head {
+                LONE_LEFT => 2,
+                END => return None,
+                _ => special_words(head)?,
+            };
+            return (exit == 0).then_some(Leaf {
+                arity: words - 1,
+                sources: &[],
+            });
+        }
+        let entry = self.entry(head)?;
+        (exit as usize <= entry.sides.len()).then_some(Leaf {
+            arity: entry.words as usize - 1,
+            sources: &entry.sources,
+        })
+    }
+}
+
+/// Leaves back to record words. Stops when there are as many as wanted.
+pub struct Words<'a> {
+    pub leaves: &'a Leaves,
+    pub words: Vec<u64>,
+}
+
+impl Words<'_> {
+    /// Adds the words of a leaf; leaves that are not in the alphabet have none.
+    #[inline]
+    pub fn push(&mut self, key: u32, parameters: &[u64]) {
+        let (head, exit) = (u64::from(key / EXITS), key % EXITS);
+        if head == LONE_LEFT {
+            self.words.extend(parameters.iter().map(|branch| LEFT | branch));
+            return;
+        }
+        self.words.push(head);
+        self.words.extend_from_slice(parameters);
+        if exit > 0 {
+            let sides = self.leaves.entry(head).map_or(&[][..], |e| &e.sides);
+            self.words
+                .extend(sides.get(exit as usize - 1).map(|&s| LEFT | u64::from(s)));
+        }
+    }
+}
+
+impl Visit for Words<'_> {
+    fn leaf(&mut self, key: u32, parameters: &[u64]) -> bool {
+        self.push(key, parameters);
+        true
+    }
+}

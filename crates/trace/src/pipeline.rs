@@ -1,0 +1,582 @@
+//! Compressing while the program runs, on all cores, to the same bytes whatever their number.
+//!
+//! ```text
+//! drain ──words──► pieces ──► fold (workers) ──► stitch, cut to chunks (scribe) ──► encode (workers) ──► file (scribe)
+//! ```
+//! The drain thread only copies words until a piece is full. Workers fold pieces and encode chunks. One thread, the
+//! *scribe*, does what must be done in order: it stitches the folded pieces of each thread, decides where chunks end, and
+//! writes. Everything that reaches it carries a ticket, given in the order of the drain, and is dealt with in that order;
+//! decisions depend on nothing else.
+//!
+//! **Bounded.** Words that are being collected, words in flight and folded events that wait for their chunk each have a
+//! limit. Over the first, the longest piece is cut early; over the third, the longest chunk; over the second the drain waits,
+//! and with it the target.
+use crate::leaves::Leaves;
+use crate::stream::{add_stamp, encode, Stamp, Stream};
+use crate::writer::Writer;
+use crate::{StreamHead, Totals};
+use memtrail_collect::{Block, Message, Piece, Sink, State};
+use memtrail_descriptor::{fold, stitch, Encoder, Events, Folder};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Words of a piece. Predictions begin anew with each, so that long ones compress better; workers need about 50 bytes
+/// of memory per word.
+const PIECE_WORDS: usize = 1 << 20;
+/// Events and parameters that make a chunk.
+const CHUNK_EVENTS: usize = PIECE_WORDS / 2;
+/// Time stamp ticks after which a chunk ends in any case: what a killed collector may lose.
+const CHUNK_TICKS: u64 = 1 << 35;
+/// What one worker needs.
+const WORKER_BYTES: usize = 56 << 20;
+
+/// How much memory and how many workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub bytes: usize,
+    pub workers: usize,
+}
+
+impl Limits {
+    pub const DEFAULT_BYTES: usize = 256 << 20;
+    /// Less than this does not do.
+    pub const LEAST_BYTES: usize = 96 << 20;
+
+    /// As many workers as there are cores, and as fit into the memory.
+    pub fn of(bytes: usize) -> Limits {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let bytes = bytes.max(Limits::LEAST_BYTES);
+        Limits {
+            bytes,
+            workers: cores.min(bytes / 2 / WORKER_BYTES).max(1),
+        }
+    }
+    /// Words that may be collected in unfinished pieces.
+    fn open(&self) -> usize {
+        self.bytes / 64
+    }
+    /// Words of pieces and chunks that wait for a worker or are with one.
+    fn in_flight(&self) -> usize {
+        (self.bytes / 64).max(PIECE_WORDS)
+    }
+    /// Folded events and parameters that wait for their chunk's end.
+    fn folded(&self) -> usize {
+        self.bytes / 128
+    }
+}
+
+/// A stretch of a thread's words.
+struct Raw {
+    head: StreamHead,
+    state: State,
+    stamps: Vec<Stamp>,
+    words: Vec<u64>,
+}
+
+/// A thread's chunk in the making.
+struct Open {
+    head: StreamHead,
+    stream: Stream,
+}
+
+impl Open {
+    fn size(&self) -> usize {
+        self.stream.events.len() + self.stream.events.values()
+    }
+
+    /// Adds the next piece of the thread.
+    fn add(&mut self, head: &StreamHead, more: Stream, folder: &mut Folder) {
+        let begin = Stamp {
+            words: 0,
+            tsc: self.head.begin,
+        };
+        let base = self.head.words;
+        let first = Stamp {
+            words: base,
+            tsc: head.begin.max(self.head.begin),
+        };
+        let later = more.stamps.iter().map(|s| Stamp {
+            words: base + s.words,
+            tsc: s.tsc,
+        });
+        for stamp in std::iter::once(first).chain(later) {
+            add_stamp(&mut self.stream.stamps, begin, stamp);
+        }
+        stitch(&mut self.stream.events, more.events, folder);
+        self.head.words += head.words;
+        self.head.accesses += head.accesses;
+        self.head.end = head.end.max(self.head.end);
+    }
+}
+
+enum Job {
+    Fold(u64, Raw, Leaves),
+    Encode(u64, Open, Leaves),
+}
+
+/// What the scribe deals with, in order of tickets.
+enum Post {
+    Blocks(Vec<Block>),
+    Message(u32, Message),
+    Folded(Box<(StreamHead, Stream, Leaves)>),
+    Finish,
+}
+
+#[derive(Default)]
+struct Queues {
+    encode: VecDeque<Job>,
+    fold: VecDeque<Job>,
+    /// By ticket.
+    posts: BTreeMap<u64, Post>,
+    encoded: BTreeMap<u64, Encoded>,
+    /// Words in flight.
+    words: usize,
+    over: bool,
+    /// A worker is gone, and what it had will never come.
+    broken: bool,
+    failure: Option<io::Error>,
+    failed: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    queues: Mutex<Queues>,
+    /// There is work for workers.
+    work: Condvar,
+    /// There is something for the scribe.
+    post: Condvar,
+    /// Words in flight have become fewer.
+    room: Condvar,
+    written: AtomicU64,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn post(&self, ticket: u64, post: Post) {
+        self.lock().posts.insert(ticket, post);
+        self.post.notify_one();
+    }
+
+    fn fail(&self, error: io::Error) {
+        let mut queues = self.lock();
+        queues.failed = true;
+        queues.failure.get_or_insert(error);
+        drop(queues);
+        self.room.notify_all();
+    }
+}
+
+/// A [`Sink`] that compresses what is recorded and writes it to a file.
+pub struct Pipeline<W: Write + Send + 'static> {
+    shared: Arc<Shared>,
+    limits: Limits,
+    leaves: Leaves,
+    ticket: u64,
+    open: HashMap<u32, Raw>,
+    open_words: usize,
+    workers: Vec<JoinHandle<()>>,
+    scribe: Option<JoinHandle<Writer<W>>>,
+}
+
+impl<W: Write + Send + 'static> Pipeline<W> {
+    pub fn new(writer: Writer<W>, limits: Limits) -> io::Result<Pipeline<W>> {
+        let shared = Arc::new(Shared::default());
+        shared.written.store(writer.written(), Ordering::Relaxed);
+        let mut workers = Vec::new();
+        for _ in 0..limits.workers.max(1) {
+            let shared = shared.clone();
+            workers.push(spawn("fold and encode", move || work(&shared))?);
+        }
+        let scribe = Scribe {
+            shared: shared.clone(),
+            writer,
+            limits,
+            chunks: BTreeMap::new(),
+            size: 0,
+            folder: Folder::default(),
+            next: 0,
+            ticket: 0,
+            encoded: BTreeMap::new(),
+            orders: VecDeque::new(),
+        };
+        let scribe = spawn("write", move || scribe.run())?;
+        Ok(Pipeline {
+            shared,
+            limits,
+            leaves: Leaves::default(),
+            ticket: 0,
+            open: HashMap::new(),
+            open_words: 0,
+            workers,
+            scribe: Some(scribe),
+        })
+    }
+
+    /// Bytes in the file so far.
+    pub fn written(&self) -> u64 {
+        self.shared.written.load(Ordering::Relaxed)
+    }
+
+    fn ticket(&mut self) -> u64 {
+        self.ticket += 1;
+        self.ticket - 1
+    }
+
+    fn check(&self) -> io::Result<()> {
+        let mut queues = self.shared.lock();
+        match (queues.failed, queues.failure.take()) {
+            (false, _) => Ok(()),
+            (true, Some(error)) => Err(error),
+            (true, None) => Err(io::Error::other("writing has failed before")),
+        }
+    }
+
+    /// Hands the words of a thread to the workers; waits while too many are in flight.
+    fn cut(&mut self, thread: u32) -> io::Result<()> {
+        let Some(raw) = self.open.remove(&thread) else {
+            return Ok(());
+        };
+        self.open_words -= raw.words.len();
+        let ticket = self.ticket();
+        let job = Job::Fold(ticket, raw, self.leaves.clone());
+        let mut queues = self.shared.lock();
+        while queues.words >= self.limits.in_flight() && !queues.failed {
+            queues = self.shared.room.wait(queues).unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Job::Fold(_, raw, _) = &job {
+            queues.words += raw.words.len();
+        }
+        queues.fold.push_back(job);
+        drop(queues);
+        self.shared.work.notify_one();
+        self.check()
+    }
+
+    fn cut_all(&mut self) -> io::Result<()> {
+        let mut threads: Vec<u32> = self.open.keys().copied().collect();
+        threads.sort_unstable();
+        threads.into_iter().try_for_each(|thread| self.cut(thread))
+    }
+
+    /// Everything has come: writes what is left, without the totals. Returns the writer even if something failed.
+    fn close(&mut self) -> (Option<Writer<W>>, io::Result<()>) {
+        let mut result = self.cut_all();
+        let ticket = self.ticket();
+        self.shared.post(ticket, Post::Finish);
+        let writer = self.scribe.take().and_then(|s| s.join().ok());
+        self.shared.lock().over = true;
+        self.shared.work.notify_all();
+        let panicked = self.workers.drain(..).filter_map(|w| w.join().err()).count() > 0;
+        if panicked {
+            result = result.and(Err(io::Error::other("a worker has failed")));
+        }
+        (writer, result.and_then(|()| self.check()))
+    }
+
+    /// Writes what is left, the index and the totals. Returns the size of the file.
+    pub fn finish(mut self, totals: &Totals) -> io::Result<(W, u64)> {
+        let (writer, result) = self.close();
+        result?;
+        let writer = writer.ok_or_else(|| io::Error::other("the writer has failed"))?;
+        writer.finish(totals)
+    }
+
+    /// Recording has failed: writes what is left as far as that goes. Returns the bytes of whole chunks in the file.
+    pub fn give_up(mut self) -> u64 {
+        let (writer, _) = self.close();
+        writer.map_or_else(|| self.written(), |w| w.written())
+    }
+}
+
+impl<W: Write + Send + 'static> Drop for Pipeline<W> {
+    fn drop(&mut self) {
+        if self.scribe.is_some() {
+            // Whoever drops a pipeline has an error to tell already.
+            let _ = self.close();
+        }
+    }
+}
+
+fn spawn<T: Send + 'static>(name: &str, body: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
+    std::thread::Builder::new().name(name.into()).spawn(body)
+}
+
+impl<W: Write + Send + 'static> Sink for Pipeline<W> {
+    fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
+        blocks.iter().for_each(|b| self.leaves.add(b));
+        let ticket = self.ticket();
+        self.shared.post(ticket, Post::Blocks(blocks.to_vec()));
+        self.check()
+    }
+
+    fn message(&mut self, process: u32, message: &Message) -> io::Result<()> {
+        let ticket = self.ticket();
+        self.shared.post(ticket, Post::Message(process, message.clone()));
+        self.check()
+    }
+
+    fn records(&mut self, p: &Piece<'_>) -> io::Result<()> {
+        let raw = self.open.entry(p.thread.0).or_insert_with(|| Raw {
+            head: StreamHead {
+                thread: p.thread.0,
+                process: p.process,
+                first: p.first,
+                begin: p.begin,
+                ..StreamHead::default()
+            },
+            state: p.state.clone(),
+            stamps: Vec::new(),
+            words: Vec::new(),
+        });
+        if raw.head.words > 0 {
+            let begin = Stamp {
+                words: 0,
+                tsc: raw.head.begin,
+            };
+            let stamp = Stamp {
+                words: raw.head.words,
+                tsc: p.begin.max(raw.head.begin),
+            };
+            add_stamp(&mut raw.stamps, begin, stamp);
+        }
+        raw.words.extend_from_slice(p.words);
+        raw.head.words += p.words.len() as u64;
+        raw.head.accesses += p.accesses;
+        raw.head.end = p.end.max(raw.head.end);
+        self.open_words += p.words.len();
+        if raw.words.len() >= PIECE_WORDS {
+            self.cut(p.thread.0)?;
+        }
+        while self.open_words > self.limits.open() {
+            let longest = self.open.iter().max_by_key(|(thread, raw)| (raw.words.len(), **thread));
+            match longest.map(|(&thread, _)| thread) {
+                Some(thread) => self.cut(thread)?,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells the others if its worker panics: they would wait for ever.
+struct Alarm<'s>(&'s Shared);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(io::Error::other("a thread that compresses has failed"));
+            self.0.lock().broken = true;
+            self.0.post.notify_all();
+        }
+    }
+}
+
+/// A worker: folds pieces and encodes chunks, the latter first, since they free memory.
+fn work(shared: &Shared) {
+    let _alarm = Alarm(shared);
+    let mut folder = Folder::default();
+    let mut encoder = Encoder::default();
+    loop {
+        let mut queues = shared.lock();
+        let job = loop {
+            if let Some(job) = queues.encode.pop_front() {
+                break job;
+            }
+            if let Some(job) = queues.fold.pop_front() {
+                break job;
+            }
+            if queues.over {
+                return;
+            }
+            queues = shared.work.wait(queues).unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(queues);
+        match job {
+            Job::Fold(ticket, raw, leaves) => {
+                let Raw {
+                    head,
+                    state,
+                    stamps,
+                    words,
+                } = raw;
+                let mut events = Events::default();
+                if let Err(error) = leaves.parse(&words, &mut events) {
+                    shared.fail(io::Error::other(error));
+                }
+                let count = words.len();
+                drop(words);
+                fold(&mut events, &mut folder);
+                let stream = Stream { state, stamps, events };
+                shared.lock().words -= count;
+                shared.room.notify_all();
+                shared.post(ticket, Post::Folded(Box::new((head, stream, leaves))));
+            }
+            Job::Encode(ticket, chunk, leaves) => {
+                let raw_bytes = 8 * chunk.size() as u64;
+                let payload = encode(&chunk.stream, chunk.head.begin, &leaves, &mut encoder);
+                let mut queues = shared.lock();
+                queues.encoded.insert(ticket, (chunk.head, raw_bytes, payload));
+                queues.words -= chunk.size();
+                drop(queues);
+                shared.room.notify_all();
+                shared.post.notify_one();
+            }
+        }
+    }
+}
+
+/// A chunk ready to be written: its head, the bytes it decodes to, its payload.
+type Encoded = (StreamHead, u64, Vec<u8>);
+
+/// The one thread that writes.
+struct Scribe<W: Write> {
+    shared: Arc<Shared>,
+    writer: Writer<W>,
+    limits: Limits,
+    /// Chunks in the making, by thread.
+    chunks: BTreeMap<u32, (Open, Leaves)>,
+    /// Their size.
+    size: usize,
+    folder: Folder,
+    /// The next post to be dealt with.
+    next: u64,
+    /// Of the next chunk to be encoded.
+    ticket: u64,
+    /// Chunks whose turn has not come.
+    encoded: BTreeMap<u64, Encoded>,
+    /// What goes to the file, in order.
+    orders: VecDeque<Order>,
+}
+
+/// What goes to the file next.
+enum Order {
+    Blocks(Vec<Block>),
+    Message(u32, Message),
+    /// The chunk with this ticket.
+    Chunk(u64),
+}
+
+impl<W: Write> Scribe<W> {
+    fn run(mut self) -> Writer<W> {
+        let mut finished = false;
+        while !finished || !self.orders.is_empty() {
+            let Some(posts) = self.wait() else { break };
+            for post in posts {
+                finished |= matches!(post, Post::Finish);
+                self.deal_with(post);
+            }
+            if let Err(error) = self.write() {
+                self.shared.fail(error);
+            }
+            self.shared.written.store(self.writer.written(), Ordering::Relaxed);
+        }
+        self.writer
+    }
+
+    /// The posts whose turn it is; there may be none if chunks were encoded. `None` if no more will come.
+    fn wait(&mut self) -> Option<Vec<Post>> {
+        let mut queues = self.shared.lock();
+        loop {
+            let mut posts = Vec::new();
+            while let Some(post) = queues.posts.remove(&self.next) {
+                self.next += 1;
+                posts.push(post);
+            }
+            let encoded = std::mem::take(&mut queues.encoded);
+            if !posts.is_empty() || !encoded.is_empty() {
+                self.encoded.extend(encoded);
+                return Some(posts);
+            }
+            if queues.broken {
+                return None;
+            }
+            queues = self.shared.post.wait(queues).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Writes as far as everything is there. After a failure orders are only taken off the list.
+    fn write(&mut self) -> io::Result<()> {
+        let failed = self.shared.lock().failed;
+        while let Some(order) = self.orders.pop_front() {
+            if let Order::Chunk(ticket) = order {
+                let Some((head, raw_bytes, payload)) = self.encoded.remove(&ticket) else {
+                    self.orders.push_front(order);
+                    break;
+                };
+                if !failed {
+                    self.writer.stream(&head, raw_bytes, &payload)?;
+                }
+            } else if !failed {
+                match order {
+                    Order::Blocks(blocks) => self.writer.blocks(&blocks)?,
+                    Order::Message(process, message) => self.writer.message(process, &message)?,
+                    Order::Chunk(_) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn deal_with(&mut self, post: Post) {
+        match post {
+            Post::Blocks(blocks) => self.orders.push_back(Order::Blocks(blocks)),
+            Post::Message(process, message) => self.orders.push_back(Order::Message(process, message)),
+            Post::Folded(folded) => {
+                let (head, stream, leaves) = *folded;
+                self.add(head, stream, leaves);
+            }
+            Post::Finish => {
+                let threads: Vec<u32> = self.chunks.keys().copied().collect();
+                threads.into_iter().for_each(|t| self.end_chunk(t));
+            }
+        }
+    }
+
+    fn add(&mut self, head: StreamHead, stream: Stream, leaves: Leaves) {
+        let thread = head.thread;
+        let folder = &mut self.folder;
+        match self.chunks.get_mut(&thread) {
+            Some((open, known)) => {
+                self.size -= open.size();
+                open.add(&head, stream, folder);
+                *known = leaves;
+            }
+            None => {
+                self.chunks.insert(thread, (Open { head, stream }, leaves));
+            }
+        }
+        let (open, _) = &self.chunks[&thread];
+        self.size += open.size();
+        let long = open.head.end.saturating_sub(open.head.begin) >= CHUNK_TICKS;
+        if open.size() >= CHUNK_EVENTS || long {
+            self.end_chunk(thread);
+        }
+        while self.size > self.limits.folded() {
+            let longest = self.chunks.iter().max_by_key(|(_, (open, _))| open.size());
+            match longest.map(|(&thread, _)| thread) {
+                Some(thread) => self.end_chunk(thread),
+                None => break,
+            }
+        }
+    }
+
+    fn end_chunk(&mut self, thread: u32) {
+        let Some((open, leaves)) = self.chunks.remove(&thread) else {
+            return;
+        };
+        self.size -= open.size();
+        self.orders.push_back(Order::Chunk(self.ticket));
+        let mut queues = self.shared.lock();
+        queues.words += open.size();
+        queues.encode.push_back(Job::Encode(self.ticket, open, leaves));
+        self.ticket += 1;
+        drop(queues);
+        self.shared.work.notify_one();
+    }
+}
