@@ -61,6 +61,11 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         self.left == 0
     }
 
+    /// The sink, which may not have everything yet.
+    pub fn sink(&self) -> &S {
+        &self.sink
+    }
+
     /// Hands over what is left, and gives access to the sink.
     pub fn flush(&mut self) -> &mut S {
         if self.filled > 0 {
