@@ -1,20 +1,34 @@
 //! The two consumers of executions: one expands them to accesses, one only counts.
 use crate::decode::{advance, derive, step, Consumer, Run};
+use crate::linear::Linear;
 use crate::shape::{count, expand, Values};
 use crate::{Counts, Cut, DecodeError, Table, MOST_ACCESSES};
-use memtrail_model::{Access, AccessSink};
+use memtrail_model::{Access, AccessSink, Kind, Thread};
 use memtrail_tracee::XsaveTable;
 
-const BATCH: usize = 4096;
+/// Accesses in a batch: it stays in the first-level cache between us and the sink.
+const BATCH: usize = 512;
+
+const NO_ACCESS: Access = Access {
+    thread: Thread(0),
+    pc: 0,
+    kind: Kind::Read,
+    addr: 0,
+    size: 0,
+};
 
 /// Expands executions to accesses and hands them on in batches of one thread each.
 #[derive(Debug)]
 pub struct Expander<'x, S: AccessSink> {
     xsave: &'x XsaveTable,
     sink: S,
+    /// The batch in the making: the first `filled`.
     batch: Vec<Access>,
+    filled: usize,
     /// Accesses still wanted.
     left: u64,
+    thread: Thread,
+    one_by_one: bool,
 }
 
 impl<'x, S: AccessSink> Expander<'x, S> {
@@ -22,9 +36,18 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         Expander {
             xsave,
             sink,
-            batch: Vec::with_capacity(BATCH + 64),
+            batch: vec![NO_ACCESS; BATCH],
+            filled: 0,
             left: u64::MAX,
+            thread: Thread::default(),
+            one_by_one: false,
         }
+    }
+
+    /// Evaluates every access by itself: slow, and what the faster ways are held to.
+    pub fn one_by_one(mut self) -> Self {
+        self.one_by_one = true;
+        self
     }
 
     /// Expands no more than the first `n` accesses.
@@ -40,9 +63,9 @@ impl<'x, S: AccessSink> Expander<'x, S> {
 
     /// Hands over what is left, and gives access to the sink.
     pub fn flush(&mut self) -> &mut S {
-        if !self.batch.is_empty() {
-            self.sink.accesses(&self.batch);
-            self.batch.clear();
+        if self.filled > 0 {
+            self.sink.accesses(&self.batch[..self.filled]);
+            self.filled = 0;
         }
         &mut self.sink
     }
@@ -50,6 +73,22 @@ impl<'x, S: AccessSink> Expander<'x, S> {
     pub fn into_sink(mut self) -> S {
         self.flush();
         self.sink
+    }
+
+    #[cold]
+    fn make_room(&mut self, room: usize) {
+        self.flush();
+        if self.batch.len() < room {
+            self.batch.resize(room, NO_ACCESS);
+        }
+    }
+
+    /// A batch is of one thread.
+    fn switch(&mut self, thread: Thread) {
+        if thread != self.thread {
+            self.flush();
+            self.thread = thread;
+        }
     }
 
     /// The accesses of one execution, up to the cut if there is one.
@@ -67,23 +106,25 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             }
             let offset = plan.insn_offsets[access.insn as usize];
             let pc = plan.pc.wrapping_add(offset.into());
-            let (batch, sink, left) = (&mut self.batch, &mut self.sink, &mut self.left);
+            let (batch, filled) = (&mut self.batch, &mut self.filled);
+            let (sink, left) = (&mut self.sink, &mut self.left);
             expand(access, &values, |kind, addr, size| {
                 if *left == 0 {
                     return;
                 }
                 *left -= 1;
-                batch.push(Access {
+                if *filled == batch.len() {
+                    sink.accesses(batch);
+                    *filled = 0;
+                }
+                batch[*filled] = Access {
                     thread: run.thread,
                     pc,
                     kind,
                     addr,
                     size,
-                });
-                if batch.len() >= BATCH {
-                    sink.accesses(batch);
-                    batch.clear();
-                }
+                };
+                *filled += 1;
             })?;
         }
         Ok(())
@@ -93,13 +134,29 @@ impl<'x, S: AccessSink> Expander<'x, S> {
 impl<S: AccessSink> Consumer for Expander<'_, S> {
     const NEEDS_ADDRESSES: bool = true;
 
-    fn whole(&mut self, _block: u32) {}
+    fn expect(&mut self, _table: &Table) {}
+    fn ended(&mut self, _outcome: u32) {}
+
+    fn takes_linear(&self) -> bool {
+        !self.one_by_one
+    }
+
+    #[inline]
+    fn linear(&mut self, linear: &Linear<'_>) {
+        if linear.thread != self.thread {
+            self.switch(linear.thread);
+        }
+        if self.filled + linear.len() > self.batch.len() {
+            self.make_room(linear.len());
+        }
+        linear.write(&mut self.batch[self.filled..]);
+        let accesses = (linear.len() as u64).min(self.left);
+        self.filled += accesses as usize;
+        self.left -= accesses;
+    }
 
     fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError> {
-        let other_thread = self.batch.last().is_some_and(|a| a.thread != run.thread);
-        if other_thread {
-            self.flush();
-        }
+        self.switch(run.thread);
         for i in 0..run.complete {
             if self.full() {
                 return Ok(());
@@ -123,7 +180,7 @@ pub struct Counter<'x> {
     xsave: &'x XsaveTable,
     /// What was counted apart from `executions`.
     counts: Counts,
-    /// Whole executions of blocks by index, where only their number matters.
+    /// Executions by outcome, where only their number matters.
     executions: Vec<u64>,
 }
 
@@ -139,8 +196,8 @@ impl<'x> Counter<'x> {
     /// The totals so far. `table` is the one the records were decoded with.
     pub fn counts(&self, table: &Table) -> Counts {
         let mut counts = self.counts;
-        for (block, &n) in table.blocks().iter().zip(&self.executions) {
-            counts.add_times(&block.fixed.counts, n);
+        for (outcome, &n) in table.outcomes().iter().zip(&self.executions) {
+            counts.add_times(outcome, n);
         }
         counts
     }
@@ -186,13 +243,15 @@ impl<'x> Counter<'x> {
 impl Consumer for Counter<'_> {
     const NEEDS_ADDRESSES: bool = false;
 
-    #[inline]
-    fn whole(&mut self, block: u32) {
-        let block = block as usize;
-        if block >= self.executions.len() {
-            self.executions.resize(block + 1, 0);
+    fn expect(&mut self, table: &Table) {
+        if self.executions.len() < table.outcomes().len() {
+            self.executions.resize(table.outcomes().len(), 0);
         }
-        self.executions[block] += 1;
+    }
+
+    #[inline]
+    fn ended(&mut self, outcome: u32) {
+        self.executions[outcome as usize] += 1;
     }
 
     #[inline]

@@ -14,7 +14,8 @@
 //!   leaves `slots` as after its last complete iteration ([`advance`]).
 //! - No words make it panic or loop without bound: tables are validated when they are made,
 //!   lengths are checked here, and impossible counts are errors.
-use crate::table::{Block, Carry, Found, Table};
+use crate::linear::{Linear, Slots};
+use crate::table::{Block, Found, Table};
 use crate::{DecodeError, MOST_ACCESSES};
 use memtrail_model::Thread;
 use memtrail_ring::record::special_words;
@@ -67,22 +68,69 @@ pub trait Consumer {
     /// Whether derived slots are needed even if only counts follow from them.
     const NEEDS_ADDRESSES: bool;
     fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError>;
-    /// One whole execution of `table.blocks()[block]`, whose counts do not depend on values. Takes
-    /// the place of [`Consumer::run`] where it can, unless addresses are needed.
-    fn whole(&mut self, block: u32);
+    /// Outcomes of this table may follow.
+    fn expect(&mut self, table: &Table);
+    /// One execution that ended in this way: see [`Table::outcomes`]. Takes the place of [`Consumer::run`] where
+    /// it can, unless addresses are needed.
+    fn ended(&mut self, outcome: u32);
+    /// Whether [`Consumer::linear`] may take the place of [`Consumer::run`].
+    fn takes_linear(&self) -> bool {
+        false
+    }
+    /// One execution, all of whose addresses are linear forms.
+    fn linear(&mut self, _linear: &Linear<'_>) {}
     fn mark(&mut self, _thread: Thread, _mark: Mark) {}
+}
+
+/// What decoding goes on from between two buffers of a thread: with it, a thread's records can be
+/// read from the middle.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Stack pointer, base of fs, base of gs.
+    pub carried: [u64; 3],
+    /// The loop whose next iteration may write a steady record, if the thread is in one.
+    pub in_loop: Option<u32>,
+    /// That loop's captured values as they are when the next iteration begins.
+    pub captured: Vec<u64>,
+    /// The last record, if what follows it may still say that it was cut.
+    pub held: Vec<u64>,
 }
 
 /// The records of one thread, decoded one buffer at a time.
 #[derive(Debug)]
 pub struct ThreadDecoder {
-    thread: Thread,
-    carried: [u64; 3],
-    slots: Vec<u64>,
+    pub(crate) thread: Thread,
+    pub(crate) carried: [u64; 3],
+    pub(crate) slots: Vec<u64>,
     /// The block `slots` belongs to, if it was not cut and a steady record may follow.
-    in_loop: Option<u32>,
+    pub(crate) in_loop: Option<InLoop>,
     /// A whole block record whose successor is not known yet.
     held: Vec<u64>,
+    /// Room for expanding by recipes.
+    pub(crate) wide: Option<Box<Slots>>,
+}
+
+/// A partly steady loop whose next iteration may follow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InLoop {
+    /// Its id.
+    pub block: u32,
+    /// Captured values in the slots.
+    pub captured: usize,
+}
+
+impl InLoop {
+    pub fn of(block: &Block) -> InLoop {
+        InLoop {
+            block: block.id,
+            captured: block.captured(),
+        }
+    }
+    /// Whether a steady record of `block` may follow. A state from elsewhere may tell of a loop
+    /// that is none, or that has another number of values.
+    pub fn is(&self, block: &Block) -> bool {
+        self.block == block.id && self.captured == block.captured()
+    }
 }
 
 /// The length in words of the record at `words[at]`, which must be inside.
@@ -90,8 +138,9 @@ pub struct ThreadDecoder {
 fn record_words(table: &Table, words: &[u64], at: usize) -> Result<usize, DecodeError> {
     let head = words[at];
     let need = if (FIRST_BLOCK..LEFT).contains(&head) {
-        match table.hot(head) {
-            Some(hot) => hot.words.into(),
+        let long = || table.hot(head).map(|hot| hot.words.into());
+        match table.length(head).or_else(long) {
+            Some(words) => words,
             None => return Err(DecodeError::UnknownBlock { id: head }),
         }
     } else {
@@ -155,6 +204,37 @@ impl ThreadDecoder {
             slots: Vec::new(),
             in_loop: None,
             held: Vec::new(),
+            wide: None,
+        }
+    }
+
+    /// What [`ThreadDecoder::resume`] goes on from: after the buffers fed so far, before the next.
+    pub fn state(&self) -> State {
+        let captured = self.in_loop.map_or(0, |l| l.captured);
+        let first = (FIRST as usize).min(self.slots.len());
+        State {
+            carried: self.carried,
+            in_loop: self.in_loop.map(|l| l.block),
+            captured: self.slots[first..].iter().take(captured).copied().collect(),
+            held: self.held.clone(),
+        }
+    }
+
+    /// Goes on where another decoder of this thread stood. A state that does not fit the table is
+    /// an error when it is first used.
+    pub fn resume(thread: Thread, state: &State) -> ThreadDecoder {
+        let mut slots = state.carried.to_vec();
+        slots.extend_from_slice(&state.captured);
+        ThreadDecoder {
+            thread,
+            carried: state.carried,
+            slots,
+            in_loop: state.in_loop.map(|block| InLoop {
+                block,
+                captured: state.captured.len(),
+            }),
+            held: state.held.clone(),
+            wide: None,
         }
     }
 
@@ -170,6 +250,8 @@ impl ThreadDecoder {
         loop {
             if !C::NEEDS_ADDRESSES {
                 at = self.skim(table, words, at, consumer);
+            } else if consumer.takes_linear() {
+                at = self.expand_linear(table, words, at, consumer);
             }
             if at >= words.len() || words[at] == END {
                 break;
@@ -188,31 +270,11 @@ impl ThreadDecoder {
         Ok(())
     }
 
-    /// Counts records as far as their counts are fixed and nothing cuts them: most of them, and
-    /// none of their values is looked at. Returns where to go on.
-    #[inline]
-    fn skim<C: Consumer>(&mut self, table: &Table, words: &[u64], mut at: usize, consumer: &mut C) -> usize {
-        let mut rsp = self.carried[0];
-        let begin = at;
-        while let Some(hot) = words.get(at).and_then(|&head| table.hot(head)) {
-            let next = at + hot.words as usize;
-            match words.get(next) {
-                None | Some(&(CUT | END | LEFT..)) => break,
-                Some(_) => {}
-            }
-            rsp = match hot.carry {
-                Carry::Add => rsp.wrapping_add(hot.add),
-                Carry::Set(word) => words[at + word as usize].wrapping_add(hot.add),
-                Carry::Other => break,
-            };
-            consumer.whole(hot.block);
-            at = next;
-        }
-        if at > begin {
-            self.carried[0] = rsp;
-            self.in_loop = None;
-        }
-        at
+    /// The index of the partly steady loop whose next iteration may follow.
+    pub(crate) fn loop_under_way(&self, table: &Table) -> Option<u32> {
+        let in_loop = self.in_loop?;
+        let found = table.find_first(in_loop.block)?;
+        in_loop.is(&table.blocks()[found as usize]).then_some(found)
     }
 
     /// The thread has ended, or its image was replaced: nothing follows the last record.
@@ -246,6 +308,11 @@ impl ThreadDecoder {
     ) -> Result<usize, DecodeError> {
         let head = record[0];
         let found = table.find(head).ok_or(DecodeError::UnknownBlock { id: head })?;
+        // Only a held record of a state from elsewhere can be of the wrong length.
+        if record.len() != found.words {
+            let (need, have) = (found.words, record.len());
+            return Err(DecodeError::ShortRecord { at: 0, need, have });
+        }
         let (cut, next) = match words.get(next) {
             Some(&CUT) => {
                 let end = next + record_words(table, words, next)?;
@@ -285,7 +352,7 @@ impl ThreadDecoder {
             self.carried[0] = self.slots[RSP as usize];
         }
         let steady = matches!(block.plan.looping, Some(LoopPlan::Partly { .. }));
-        self.in_loop = (steady && cut.is_none()).then_some(block.id);
+        self.in_loop = (steady && cut.is_none()).then(|| InLoop::of(block));
         Ok(next)
     }
 
@@ -293,9 +360,10 @@ impl ThreadDecoder {
     fn load(&mut self, found: &Found, record: &[u64]) -> Result<(), DecodeError> {
         let plan = &found.block.plan;
         if found.steady {
-            if self.in_loop != Some(found.block.id) {
+            if !self.in_loop.is_some_and(|l| l.is(found.block)) {
                 return Err(DecodeError::SteadyWithoutFirst { id: record[0] });
             }
+            self.slots.resize(plan.slots(), 0);
             if let Some(LoopPlan::Partly { free, .. }) = &plan.looping {
                 for (&slot, &value) in free.iter().zip(&record[1..]) {
                     self.slots[slot as usize] = value;
@@ -390,7 +458,7 @@ pub(crate) fn derive(block: &Block, slots: &mut [u64]) {
     }
 }
 
-fn step_by(step: &Step, slots: &[u64], times: u64) -> u64 {
+pub(crate) fn step_by(step: &Step, slots: &[u64], times: u64) -> u64 {
     let next = slots[step.slot as usize].wrapping_add(step.distance(slots).wrapping_mul(times));
     if step.low32 && times > 0 {
         next as u32 as u64

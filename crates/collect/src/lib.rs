@@ -15,18 +15,21 @@ mod counts;
 mod decode;
 mod drain;
 mod error;
+mod linear;
 mod message;
 #[allow(unsafe_code)] // the mapping: see its head
 mod session;
 mod shape;
+mod skim;
 mod supervise;
 mod table;
 
 pub use consume::{Counter, Expander};
 pub use counts::Counts;
-pub use decode::{extent, tail, Consumer, Cut, Mark, Run, Tail, ThreadDecoder};
+pub use decode::{extent, tail, Consumer, Cut, Mark, Run, State, Tail, ThreadDecoder};
 pub use drain::{CollectError, Drained, Piece, Sink};
 pub use error::DecodeError;
+pub use linear::Linear;
 pub use memtrail_tracee::{XsaveComponent, XsaveTable};
 pub use message::{parse as messages, Message, Messages};
 pub use session::{Options, Session};

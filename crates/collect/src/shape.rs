@@ -33,6 +33,23 @@ impl Fixed {
         }
         fixed
     }
+
+    /// What an execution does that is left through the branch `insn`, if nothing in it depends on values.
+    pub fn until(plan: &Plan, insn: u16) -> Counts {
+        let mut counts = Counts {
+            instructions: u64::from(insn) + 1,
+            blocks: 1,
+            ..Counts::default()
+        };
+        for access in plan.accesses.iter().take_while(|a| a.insn <= insn) {
+            if let Shape::Plain { size, .. } = access.shape {
+                counts.add(access.kind, 1, size.into());
+            } else if let Shape::BitWord { size, .. } = access.shape {
+                counts.add(access.kind, 1, size.into());
+            }
+        }
+        counts
+    }
 }
 
 /// Where values come from while a shape is evaluated.

@@ -3,10 +3,11 @@
 //! Plans are derived here from the blocks' code by the same pure function the runtime used.
 //! They are checked once, so that decoding can index without looking: after [`Table::insert`]
 //! every slot a plan refers to exists.
+use crate::linear::Recipes;
 use crate::shape::Fixed;
-use crate::DecodeError;
+use crate::{Counts, DecodeError};
 use memtrail_ring::record::{FIRST_BLOCK, LAST_BLOCK};
-use memtrail_translate::plan::{Layout, Lin, LoopPlan, Mask, Plan, Shape, Side, Step, FIRST, RSP};
+use memtrail_translate::plan::{Layout, Lin, LoopPlan, Mask, Plan, Shape, Side, Slot, Step, FIRST, RSP};
 use memtrail_translate::Atom;
 
 /// A session's block ids come from one counter, so they are dense: a jump is a damaged file.
@@ -47,31 +48,63 @@ pub struct Found<'t> {
 pub(crate) struct Hot {
     /// Words of the record, header included; 0 if the id means nothing (yet).
     pub words: u16,
+    pub role: Role,
+    /// Ways out before the end whose counts are fixed.
+    pub sides: u8,
     pub carry: Carry,
-    steady: bool,
     /// Index into [`Table::blocks`].
     pub block: u32,
-    /// Added to the stack pointer, or to the captured value it is set from.
-    pub add: u64,
+    /// Index into [`Table::outcomes`] and the ways out of a whole execution; its sides follow.
+    pub outcome: u32,
 }
 
-/// How a block whose counts are fixed moves the stack pointer.
+/// What part a record plays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// One execution, whose counts are fixed.
+    Straight,
+    /// The first iteration of a partly steady loop, whose counts are fixed.
+    First,
+    /// A later one.
+    Steady,
+    /// A later iteration whose values or counts depend on more than the record.
+    OtherSteady,
+    /// Anything else.
+    Other,
+}
+
+impl Role {
+    #[inline]
+    pub fn is_steady(self) -> bool {
+        matches!(self, Role::Steady | Role::OtherSteady)
+    }
+}
+
+/// How an execution moves the stack pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Carry {
     /// By a constant.
-    Add,
+    Add(i32),
     /// To a constant distance from this word of the record.
-    Set(u16),
-    /// In another way, or the block's counts depend on values.
+    Set(u16, i32),
+    /// In another way.
     Other,
+}
+
+/// A way out of a block before its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub insn: u16,
+    pub carry: Carry,
 }
 
 const NOTHING: Hot = Hot {
     words: 0,
+    role: Role::Other,
+    sides: 0,
     carry: Carry::Other,
-    steady: false,
     block: 0,
-    add: 0,
+    outcome: 0,
 };
 
 /// All blocks of a session by id.
@@ -79,8 +112,15 @@ const NOTHING: Hot = Hot {
 pub struct Table {
     options: memtrail_translate::Options,
     blocks: Vec<Block>,
+    recipes: Recipes,
     /// By `id - FIRST_BLOCK`.
     ids: Vec<Hot>,
+    /// By `id - FIRST_BLOCK`: [`Hot::words`] once more, or 0 if that is more than 255. Reading a thread's
+    /// records is a chain of looking up lengths: it runs as fast as the cache that holds this.
+    lengths: Vec<u8>,
+    outcomes: Vec<Counts>,
+    /// As `outcomes`; the end of a block is the way out past its last instruction.
+    ways: Vec<Way>,
 }
 
 impl Table {
@@ -88,12 +128,39 @@ impl Table {
         Table {
             options,
             blocks: Vec::new(),
+            recipes: Recipes::default(),
             ids: Vec::new(),
+            lengths: Vec::new(),
+            outcomes: Vec::new(),
+            ways: Vec::new(),
         }
     }
 
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
+    }
+
+    pub(crate) fn recipes(&self) -> &Recipes {
+        &self.recipes
+    }
+
+    /// The index of the block with this id.
+    pub(crate) fn find_first(&self, id: u32) -> Option<u32> {
+        self.find(id.into()).filter(|f| f.block.id == id).map(|f| f.index)
+    }
+
+    /// What executions do whose counts do not depend on values, by how they end: whole, or left through a branch.
+    pub(crate) fn outcomes(&self) -> &[Counts] {
+        &self.outcomes
+    }
+
+    /// The outcome and the stack pointer of a record left through branch `insn`, if its counts are fixed.
+    #[inline]
+    pub(crate) fn left(&self, hot: &Hot, insn: u64) -> Option<(u32, Carry)> {
+        let first = hot.outcome as usize + 1;
+        let ways = &self.ways[first..first + hot.sides as usize];
+        let i = ways.iter().position(|w| u64::from(w.insn) == insn)?;
+        Some(((first + i) as u32, ways[i].carry))
     }
 
     /// Adds a block from its code.
@@ -126,6 +193,7 @@ impl Table {
         }
         if self.ids.len() < end {
             self.ids.resize(end, NOTHING);
+            self.lengths.resize(end, 0);
         }
         if self.ids[first..end].iter().any(|e| e.words != 0) {
             return Err(DecodeError::DefinedTwice { id });
@@ -136,11 +204,36 @@ impl Table {
             return Err(DecodeError::BadPlan { id, slot, slots });
         }
         let block = Block::new(id, plan, sources);
-        for (i, entry) in self.ids[first..end].iter_mut().enumerate() {
-            *entry = block.hot(self.blocks.len() as u32, i > 0);
+        let outcome = self.outcomes.len() as u32;
+        let ways = block.ways();
+        for way in &ways {
+            let whole = way.insn == u16::MAX;
+            let left = || Fixed::until(&block.plan, way.insn);
+            self.outcomes.push(if whole { block.fixed.counts } else { left() });
         }
+        for (i, entry) in self.ids[first..end].iter_mut().enumerate() {
+            let steady = i > 0;
+            *entry = Hot {
+                words: block.record_words(steady),
+                role: block.role(steady),
+                sides: (ways.len() - 1) as u8,
+                carry: ways[0].carry,
+                block: self.blocks.len() as u32,
+                outcome,
+            };
+            self.lengths[first + i] = u8::try_from(entry.words).unwrap_or(0);
+        }
+        self.ways.extend(ways);
+        self.recipes.push(&block);
         self.blocks.push(block);
         Ok(())
+    }
+
+    /// Words of the record with this header, unless that is no block's or uncommonly long.
+    #[inline]
+    pub(crate) fn length(&self, head: u64) -> Option<usize> {
+        let index = usize::try_from(head.wrapping_sub(FIRST_BLOCK)).ok()?;
+        self.lengths.get(index).filter(|&&n| n != 0).map(|&n| n.into())
     }
 
     /// The entry of a header word; a block that writes no records cannot be found in any.
@@ -157,7 +250,7 @@ impl Table {
         Some(Found {
             block: &self.blocks[hot.block as usize],
             index: hot.block,
-            steady: hot.steady,
+            steady: hot.role.is_steady(),
             words: hot.words.into(),
         })
     }
@@ -179,25 +272,63 @@ impl Block {
         }
     }
 
-    fn hot(&self, block: u32, steady: bool) -> Hot {
-        let words = match (&self.plan.looping, steady) {
+    fn record_words(&self, steady: bool) -> u16 {
+        match (&self.plan.looping, steady) {
             (Some(LoopPlan::Partly { free, .. }), true) => 1 + free.len() as u16,
             _ => self.plan.words,
-        };
-        let captured = FIRST..FIRST + self.plan.words.saturating_sub(1);
-        let fixed = self.plan.looping.is_none() && self.fixed.dynamic.is_empty();
-        let carry = match self.plan.exit_rsp.terms() {
-            [(RSP, 1)] if fixed => Carry::Add,
-            [(slot, 1)] if fixed && captured.contains(slot) => Carry::Set(slot - FIRST + 1),
-            _ => Carry::Other,
-        };
-        Hot {
-            words,
-            carry,
-            steady,
-            block,
-            add: self.plan.exit_rsp.c,
         }
+    }
+
+    fn role(&self, steady: bool) -> Role {
+        let fixed = self.fixed.dynamic.is_empty();
+        match &self.plan.looping {
+            None if fixed => Role::Straight,
+            Some(LoopPlan::Partly { steps, free }) if fixed && steps_apart(steps, free) => {
+                if steady {
+                    Role::Steady
+                } else {
+                    Role::First
+                }
+            }
+            _ if steady => Role::OtherSteady,
+            _ => Role::Other,
+        }
+    }
+
+    /// The ways out: the end first, then the sides.
+    fn ways(&self) -> Vec<Way> {
+        let mut ways = vec![Way {
+            insn: u16::MAX,
+            carry: self.carry(&self.plan.exit_rsp),
+        }];
+        if self.role(false) != Role::Other {
+            let sides = self.plan.sides.iter().take(usize::from(u8::MAX));
+            ways.extend(sides.map(|s| Way {
+                insn: s.insn,
+                carry: self.carry(&s.rsp),
+            }));
+        }
+        ways
+    }
+
+    fn carry(&self, rsp: &Lin) -> Carry {
+        let Ok(add) = i32::try_from(rsp.c as i64) else {
+            return Carry::Other;
+        };
+        match rsp.terms() {
+            [(RSP, 1)] => Carry::Add(add),
+            // The records of later iterations have not all the words.
+            &[(slot, 1)] if self.plan.looping.is_none() => match slot.checked_sub(FIRST) {
+                Some(i) if usize::from(i) < self.captured() => Carry::Set(i + 1, add),
+                _ => Carry::Other,
+            },
+            _ => Carry::Other,
+        }
+    }
+
+    /// Values in the block's (first) record.
+    pub fn captured(&self) -> usize {
+        (self.plan.words as usize).saturating_sub(1)
     }
 
     /// The way out at branch `insn`, if that is one.
@@ -211,6 +342,14 @@ impl Block {
             None => &[],
         }
     }
+}
+
+/// Whether stepped slots depend on nothing but the number of iterations.
+fn steps_apart(steps: &[Step], free: &[Slot]) -> bool {
+    let moves = |slot: Slot| free.contains(&slot) || steps.iter().any(|s| s.slot == slot);
+    steps
+        .iter()
+        .all(|s| !free.contains(&s.slot) && s.plus.is_none_or(|(slot, _)| !moves(slot)))
 }
 
 /// The registers a block's record words were captured from.
@@ -240,6 +379,10 @@ fn validate(id: u32, plan: &Plan) -> Result<(), DecodeError> {
             Err(DecodeError::BadPlan { id, slot, slots })
         }
     };
+    // Slots and instructions are counted in 16 bits.
+    for n in [slots, plan.insn_offsets.len(), plan.accesses.len()] {
+        check(n, usize::from(u16::MAX))?;
+    }
     let lin = |l: &Lin, limit: usize| {
         check(l.n as usize, l.terms.len() + 1)?;
         l.terms().iter().try_for_each(|t| check(t.0 as usize, limit))
@@ -279,6 +422,7 @@ fn validate(id: u32, plan: &Plan) -> Result<(), DecodeError> {
         check(usize::from(plan.words < 2) * slots, slots)?;
     }
     if let Some(LoopPlan::Partly { steps, free }) = &plan.looping {
+        check(free.len(), usize::from(u16::MAX))?;
         let all = steps.iter().map(|s| s.slot).chain(free.iter().copied());
         for slot in all.map(usize::from) {
             check(slot, word_slots.end)?;

@@ -1,53 +1,14 @@
 //! Hand-made plans and records, with the exact accesses that must come out, expanded and counted.
-use memtrail_collect::{Counter, Counts, DecodeError, Expander, Table, ThreadDecoder, XsaveComponent, XsaveTable};
+mod plans;
+
+use memtrail_collect::{Counter, Counts, DecodeError, Expander, Table, ThreadDecoder};
 use memtrail_model::{Access, AccessSink, Kind, Thread};
 use memtrail_ring::record::{CUT, END, SIGNAL, SIGRETURN, STATE};
 use memtrail_ring::Probes;
 use memtrail_translate::plan::{
-    Addr, Derived, Layout, Lin, LoopPlan, Mask, Narrow, Plan, PlannedAccess, Shape, Slot, Step, FIRST, FS, RSP,
+    Addr, Derived, Layout, Lin, LoopPlan, Mask, Narrow, Plan, PlannedAccess, Shape, Step, FIRST, FS, RSP,
 };
-
-const PC: u64 = 0x40_1000;
-const ID: u32 = 64;
-
-#[derive(Default)]
-struct List(Vec<Access>);
-impl AccessSink for List {
-    fn accesses(&mut self, batch: &[Access]) {
-        self.0.extend_from_slice(batch);
-    }
-}
-
-fn xsave() -> XsaveTable {
-    let component = |index, size, offset, aligned| XsaveComponent {
-        index,
-        size,
-        offset,
-        aligned,
-    };
-    XsaveTable {
-        xcr0: 0xe7,
-        components: vec![
-            component(2, 256, 576, false),
-            component(5, 64, 1088, false),
-            component(6, 512, 1152, true),
-            component(7, 1024, 1664, false),
-            component(9, 8, 2688, false),
-        ],
-    }
-}
-
-fn table(plans: Vec<(u32, Plan)>) -> Table {
-    let options = memtrail_translate::Options {
-        probes: Probes::Loop,
-        max_block: 64,
-    };
-    let mut table = Table::new(options);
-    for (id, plan) in plans {
-        table.insert(id, plan).unwrap();
-    }
-    table
-}
+use plans::*;
 
 /// Decodes buffers both ways; the counts must agree with the accesses.
 fn decode(table: &Table, buffers: &[&[u64]]) -> Result<(Vec<Access>, Counts), DecodeError> {
@@ -78,39 +39,6 @@ fn list(table: &Table, buffers: &[&[u64]]) -> Vec<(u64, Kind, u64, u32)> {
     let (accesses, _) = decode(table, buffers).unwrap();
     assert!(accesses.iter().all(|a| a.thread == Thread(3)));
     accesses.iter().map(|a| (a.pc - PC, a.kind, a.addr, a.size)).collect()
-}
-
-fn at(lin: Lin) -> Addr {
-    Addr {
-        lin,
-        low32: false,
-        segment: None,
-    }
-}
-fn slot(i: u16) -> Lin {
-    Lin::slot(FIRST + i)
-}
-fn plain(insn: u16, kind: Kind, lin: Lin, size: u32) -> PlannedAccess {
-    let shape = Shape::Plain { addr: at(lin), size };
-    PlannedAccess { insn, kind, shape }
-}
-
-fn plan(words: u16, insns: u16, accesses: Vec<PlannedAccess>) -> Plan {
-    Plan {
-        pc: PC,
-        bytes: u32::from(insns) * 4,
-        insn_offsets: (0..insns).map(|i| i * 4).collect(),
-        words,
-        derived: Vec::new(),
-        accesses,
-        exit_rsp: Lin::slot(RSP),
-        looping: None,
-        sides: Vec::new(),
-    }
-}
-
-fn one(words: u16, kind: Kind, shape: Shape) -> Plan {
-    plan(words, 1, vec![PlannedAccess { insn: 0, kind, shape }])
 }
 
 use Kind::{Prefetch as P, Read as R, Write as W};
@@ -371,15 +299,6 @@ fn affine(counter: Step, steps: Vec<Step>) -> Plan {
     p.looping = Some(LoopPlan::Affine { steps, counter });
     p
 }
-fn by(slot: Slot, by: i64) -> Step {
-    Step {
-        slot,
-        by: by as u64,
-        low32: false,
-        plus: None,
-    }
-}
-
 #[test]
 fn affine_loops_run_from_entry_to_exit() {
     let up = by(FIRST, 8);

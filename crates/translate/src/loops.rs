@@ -1,8 +1,10 @@
 //! Self-loops: which registers move how from one iteration to the next, and what that saves.
 use crate::analyze::{Block, Capture, Exit, Needed};
+use crate::effects::effects;
 use crate::plan::{Lin, LoopPlan, Narrow, Slot, Step, FIRST, RSP};
 use crate::symbolic::{entry_atom, Atom, Machine, RSP_REG};
 use alloc::vec::Vec;
+use iced_x86::InstructionInfoFactory;
 
 /// A loop plan in terms of atoms.
 pub(crate) enum LoopShape {
@@ -82,6 +84,23 @@ pub(crate) fn induction(machine: &Machine, reg: usize, entry: Slot) -> Option<(u
     }
 }
 
+/// The registers that can count iterations: at every point inside the block they are a constant away from where the
+/// iteration began, so that a branch out of it or a signal in the middle finds the count. A bit per register.
+fn counters(block: &Block) -> u16 {
+    let mut machine = Machine::new();
+    let mut infos = InstructionInfoFactory::new();
+    let mut fit = u16::MAX;
+    for (i, insn) in block.insns.iter().enumerate() {
+        machine.step(insn, &effects(insn, &mut infos), i);
+        for reg in 0..16 {
+            if fit & 1 << reg != 0 && induction(&machine, reg, entry_atom(reg)).is_none() {
+                fit &= !(1 << reg);
+            }
+        }
+    }
+    fit
+}
+
 /// Is this a self-loop whose records can be thinned, and how.
 pub(crate) fn loop_shape(block: &Block, machine: &mut Machine, needed: &mut Needed) -> Option<LoopShape> {
     if (block.exit != Exit::Branch { target: block.pc }) {
@@ -94,6 +113,7 @@ pub(crate) fn loop_shape(block: &Block, machine: &mut Machine, needed: &mut Need
     let mut steps = Vec::new();
     let mut free = false;
     let mut counter: Option<Move> = None;
+    let counters = counters(block);
     if rsp_by != 0 {
         let by_rsp = Move {
             atom: RSP as usize,
@@ -102,7 +122,7 @@ pub(crate) fn loop_shape(block: &Block, machine: &mut Machine, needed: &mut Need
             plus: None,
         };
         steps.push(by_rsp);
-        counter = Some(by_rsp);
+        counter = (counters & 1 << RSP_REG != 0).then_some(by_rsp);
     }
     for reg in (0..16).filter(|&r| r != RSP_REG) {
         let atom = entry_atom(reg) as usize;
@@ -131,7 +151,7 @@ pub(crate) fn loop_shape(block: &Block, machine: &mut Machine, needed: &mut Need
         if needed.flags[atom] {
             steps.push(this);
         }
-        if by != 0 {
+        if by != 0 && counters & 1 << reg != 0 {
             // Best: 64-bit and captured anyway.
             let rank = |c: &Move| (!c.low32, c.atom < FIRST as usize || needed.flags[c.atom]);
             if counter.as_ref().is_none_or(|c| rank(&this) > rank(c)) {

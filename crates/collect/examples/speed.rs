@@ -1,0 +1,150 @@
+//! How fast records are counted and expanded: records a command in memory, then decodes it.
+//!
+//! `cargo run --release -p memtrail-collect --example speed -- gzip -c FILE`
+//!
+//! Prints the best of several passes; what the command writes goes to standard output as ever.
+use memtrail_collect::{
+    messages, record, Consumer, Counter, Expander, Message, Options, Piece, Session, Sink, Table, ThreadDecoder,
+    XsaveTable,
+};
+use memtrail_model::{Access, AccessSink, Thread};
+use memtrail_ring::record::{special_words, LEFT};
+use memtrail_ring::Probes;
+use std::collections::HashMap;
+use std::io;
+use std::time::Instant;
+
+const MOST_WORDS: usize = 20_000_000;
+const PASSES: usize = 9;
+
+/// What was recorded, up to [`MOST_WORDS`] words of records.
+struct Memory {
+    table: Table,
+    buffers: Vec<(Thread, Vec<u64>)>,
+    words: usize,
+}
+
+impl Sink for Memory {
+    fn definitions(&mut self, _process: u32, words: &[u64]) -> io::Result<()> {
+        for message in messages(words) {
+            if let Message::Block { id, pc, code } = message.map_err(io::Error::other)? {
+                self.table.define(id, pc, &code).map_err(io::Error::other)?;
+            }
+        }
+        Ok(())
+    }
+    fn records(&mut self, piece: &Piece<'_>) -> io::Result<()> {
+        if self.words < MOST_WORDS {
+            self.buffers.push((piece.thread, piece.words.to_vec()));
+            self.words += piece.words.len();
+        }
+        Ok(())
+    }
+}
+
+/// Looks at every access, so that none can be left out, and does as little as it can with it.
+#[derive(Default)]
+struct Sum {
+    accesses: u64,
+    sum: u64,
+}
+
+impl AccessSink for Sum {
+    fn accesses(&mut self, batch: &[Access]) {
+        self.accesses += batch.len() as u64;
+        self.sum = self.sum.wrapping_add(batch.last().map_or(0, |a| a.addr));
+    }
+}
+
+/// Seconds to decode everything: for each buffer the best of several passes, so that what else the machine does
+/// counts little. As while recording, words have just been copied.
+fn best<C: Consumer>(memory: &Memory, mut consumer: impl FnMut() -> C, mut done: impl FnMut(C)) -> f64 {
+    let mut scratch = Vec::new();
+    let mut best = vec![f64::INFINITY; memory.buffers.len()];
+    for _ in 0..PASSES {
+        let mut decoders = HashMap::new();
+        let mut consumer = consumer();
+        for ((thread, words), best) in memory.buffers.iter().zip(&mut best) {
+            let decoder = decoders.entry(*thread).or_insert_with(|| ThreadDecoder::new(*thread));
+            scratch.clear();
+            scratch.extend_from_slice(words);
+            let begin = Instant::now();
+            decoder
+                .feed(&memory.table, &scratch, &mut consumer)
+                .expect("whole records");
+            *best = best.min(begin.elapsed().as_secs_f64());
+        }
+        done(consumer);
+    }
+    best.iter().sum()
+}
+
+/// Block records and LEFT records.
+fn census(memory: &Memory) -> (u64, u64) {
+    let (mut blocks, mut left) = (0, 0);
+    for (_, words) in &memory.buffers {
+        let mut at = 0;
+        while at < words.len() {
+            let found = memory.table.find(words[at]).map(|f| f.words);
+            blocks += u64::from(found.is_some());
+            left += u64::from(words[at] >= LEFT);
+            at += found.or(special_words(words[at])).expect("whole records");
+        }
+    }
+    (blocks, left)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut command = std::env::args_os().skip(1);
+    let Some(program) = command.next() else {
+        eprintln!("usage: speed COMMAND [ARGUMENT]...");
+        std::process::exit(2);
+    };
+    let options = Options {
+        probes: Probes::Loop,
+        max_block: 64,
+        discard: false,
+        follow: true,
+    };
+    let session = Session::create(&options)?;
+    let xsave: XsaveTable = memtrail_tracee::xsave_table();
+    let held = memtrail_tracee::launch(&memtrail_tracee::Command {
+        program,
+        args: command.collect(),
+        fixed_addresses: true,
+    })?;
+    let mut memory = Memory {
+        table: Table::new(memtrail_translate::Options {
+            probes: options.probes,
+            max_block: options.max_block,
+        }),
+        buffers: Vec::new(),
+        words: 0,
+    };
+    record(&session, held.exec()?, &xsave, &mut memory, &mut |_| {})?;
+    let (blocks, left) = census(&memory);
+    eprintln!("{} words, {blocks} block records, {left} LEFT", memory.words);
+    let time = best(
+        &memory,
+        || Counter::new(&xsave),
+        |counter| {
+            std::hint::black_box(counter.counts(&memory.table));
+        },
+    );
+    eprintln!("count:  {:.2} ns per block record", time * 1e9 / blocks as f64);
+    let mut accesses = 0;
+    let time = best(
+        &memory,
+        || Expander::new(&xsave, Sum::default()),
+        |expander| {
+            accesses = std::hint::black_box(expander.into_sink()).accesses;
+        },
+    );
+    eprintln!(
+        "expand: {:.0} M accesses/s, {:.2} ns per block record, {:.2} accesses each",
+        accesses as f64 / time / 1e6,
+        time * 1e9 / blocks as f64,
+        accesses as f64 / blocks as f64
+    );
+    Ok(())
+}

@@ -1,0 +1,445 @@
+//! Expanding without interpreting: blocks whose addresses are linear forms, prepared once.
+//!
+//! **Problem.** A replay makes hundreds of millions of accesses per second, and a plan
+//! is made for being understood: shapes, optional segments, terms that may or may not be there.
+//!
+//! **Idea.** Most blocks have only plain accesses. For those the table holds a *recipe*: linear forms with a fixed
+//! number of terms (missing ones are zero times the stack pointer), slots as bytes into an array of 256, so that
+//! evaluating a form takes no branch and no check. For every way out of the block it is known how many of the
+//! accesses were made. Recipes are small and lie side by side: a program runs through many of them.
+//!
+//! **Invariant.** What a recipe gives is what [`crate::Expander`] gives without it.
+use crate::decode::{step_by, Consumer, InLoop, ThreadDecoder};
+use crate::table::{Block, Table};
+use memtrail_model::{Access, Kind, Thread};
+use memtrail_ring::record::{CUT, END, LEFT};
+use memtrail_translate::plan::{
+    Addr, Derived, Lin, LoopPlan, Narrow, PlannedAccess, Shape, Side, Step, FIRST, RSP, TERMS,
+};
+
+/// Values by slot; a slot of a recipe fits a byte.
+pub(crate) type Slots = [u64; SLOTS];
+const SLOTS: usize = 256;
+
+/// `c + Σ slot·scale`.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    c: u64,
+    scales: [i16; TERMS],
+    slots: [u8; TERMS],
+}
+
+/// The value of a form's first `N` terms.
+#[inline(always)]
+fn eval<const N: usize>(c: u64, scales: &[i16; TERMS], from: &[u8; TERMS], slots: &Slots) -> u64 {
+    let mut value = c;
+    for i in 0..N {
+        value = value.wrapping_add(slots[from[i] as usize].wrapping_mul(scales[i] as i64 as u64));
+    }
+    value
+}
+
+impl Form {
+    fn of(lin: &Lin) -> Option<Form> {
+        let mut form = Form {
+            c: lin.c,
+            scales: [0; TERMS],
+            slots: [RSP as u8; TERMS],
+        };
+        for (i, &(slot, scale)) in lin.terms().iter().enumerate() {
+            form.scales[i] = scale.try_into().ok()?;
+            form.slots[i] = slot.try_into().ok()?;
+        }
+        Some(form)
+    }
+
+    #[inline]
+    fn eval(&self, slots: &Slots) -> u64 {
+        eval::<TERMS>(self.c, &self.scales, &self.slots, slots)
+    }
+}
+
+/// A plain access whose address is a linear form: 24 bytes.
+#[derive(Clone, Copy, Debug)]
+struct LinearAccess {
+    c: u64,
+    scales: [i16; TERMS],
+    slots: [u8; TERMS],
+    kind: Kind,
+    size: u16,
+    /// From the start of the block to the instruction.
+    offset: u16,
+}
+
+const _: () = assert!(size_of::<LinearAccess>() == 24);
+
+impl LinearAccess {
+    fn of(block: &Block, access: &PlannedAccess) -> Option<LinearAccess> {
+        let Shape::Plain { addr, size } = &access.shape else {
+            return None;
+        };
+        let Form { c, scales, slots } = Form::of(&linear(addr)?)?;
+        Some(LinearAccess {
+            c,
+            scales,
+            slots,
+            kind: access.kind,
+            size: (*size).try_into().ok()?,
+            offset: block.plan.insn_offsets[access.insn as usize],
+        })
+    }
+
+    fn terms(&self) -> usize {
+        self.scales.iter().filter(|&&s| s != 0).count()
+    }
+}
+
+/// The address with its segment as one form.
+fn linear(addr: &Addr) -> Option<Lin> {
+    match addr.segment {
+        _ if addr.low32 => None,
+        None => Some(addr.lin),
+        Some(segment) => addr.lin.add(&Lin::slot(segment), 1),
+    }
+}
+
+/// A derived value: the low bits of a form, extended with zeros or with their top bit.
+#[derive(Clone, Copy, Debug)]
+struct Narrowed {
+    of: Form,
+    mask: u64,
+    /// The top bit if it is extended, else 0.
+    sign: u64,
+}
+
+impl Narrowed {
+    fn of(derived: &Derived) -> Option<Narrowed> {
+        let (bits, signed) = match derived.narrow {
+            Narrow::Zero8 => (8, false),
+            Narrow::Zero16 => (16, false),
+            Narrow::Zero32 => (32, false),
+            Narrow::Sign8 => (8, true),
+            Narrow::Sign16 => (16, true),
+            Narrow::Sign32 => (32, true),
+        };
+        Some(Narrowed {
+            of: Form::of(&derived.of)?,
+            mask: (1 << bits) - 1,
+            sign: u64::from(signed) << (bits - 1),
+        })
+    }
+
+    #[inline]
+    fn eval(&self, slots: &Slots) -> u64 {
+        ((self.of.eval(slots) & self.mask) ^ self.sign).wrapping_sub(self.sign)
+    }
+}
+
+/// A way out of a block.
+#[derive(Clone, Copy, Debug)]
+struct Exit {
+    rsp: Form,
+    /// Accesses made until then.
+    accesses: u16,
+    /// The branch; meaningless for the end of the block.
+    insn: u16,
+}
+
+/// What is special in a partly steady loop.
+#[derive(Clone, Debug)]
+struct Repeat {
+    /// Slots that later records have.
+    free: Box<[u8]>,
+    steps: Box<[Step]>,
+}
+
+/// A block ready for expansion; ranges are of the arrays in [`Recipes`].
+#[derive(Clone, Copy, Debug)]
+struct Recipe {
+    pc: u64,
+    end: Exit,
+    accesses: u32,
+    sides: u32,
+    derived: u32,
+    /// 1 + index of the [`Repeat`], 0 if it is no loop.
+    repeat: u32,
+    side_count: u16,
+    derived_count: u16,
+    /// Slot of the first derived value.
+    first_derived: u8,
+    /// Most terms of an address; 0 if there is no recipe.
+    terms: u8,
+}
+
+/// The recipes of all blocks, by the blocks' indices.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recipes {
+    recipes: Vec<Recipe>,
+    accesses: Vec<LinearAccess>,
+    sides: Vec<Exit>,
+    derived: Vec<Narrowed>,
+    repeats: Vec<Repeat>,
+}
+
+const NO_RECIPE: Recipe = Recipe {
+    pc: 0,
+    end: Exit {
+        rsp: Form {
+            c: 0,
+            scales: [0; TERMS],
+            slots: [0; TERMS],
+        },
+        accesses: 0,
+        insn: 0,
+    },
+    accesses: 0,
+    sides: 0,
+    derived: 0,
+    repeat: 0,
+    side_count: 0,
+    derived_count: 0,
+    first_derived: 0,
+    terms: 0,
+};
+
+impl Recipes {
+    /// Adds the recipe of the next block.
+    pub fn push(&mut self, block: &Block) {
+        let recipe = self.make(block).unwrap_or(NO_RECIPE);
+        self.recipes.push(recipe);
+    }
+
+    /// `None` if not all addresses are linear, or if the block is a loop with one record.
+    fn make(&mut self, block: &Block) -> Option<Recipe> {
+        let plan = &block.plan;
+        if plan.slots() > SLOTS || matches!(plan.looping, Some(LoopPlan::Affine { .. })) {
+            return None;
+        }
+        let accesses: Vec<_> = plan
+            .accesses
+            .iter()
+            .map(|a| LinearAccess::of(block, a))
+            .collect::<Option<_>>()?;
+        let derived: Vec<_> = plan.derived.iter().map(Narrowed::of).collect::<Option<_>>()?;
+        let side = |s: &Side| {
+            Some(Exit {
+                rsp: Form::of(&s.rsp)?,
+                accesses: plan.accesses.iter().take_while(|a| a.insn <= s.insn).count() as u16,
+                insn: s.insn,
+            })
+        };
+        let sides: Vec<_> = plan.sides.iter().map(side).collect::<Option<_>>()?;
+        let index = |len: usize| u32::try_from(len).ok();
+        let recipe = Recipe {
+            pc: plan.pc,
+            end: Exit {
+                rsp: Form::of(&plan.exit_rsp)?,
+                accesses: accesses.len() as u16,
+                insn: 0,
+            },
+            accesses: index(self.accesses.len())?,
+            sides: index(self.sides.len())?,
+            derived: index(self.derived.len())?,
+            repeat: match plan.looping {
+                Some(_) => index(self.repeats.len() + 1)?,
+                None => 0,
+            },
+            side_count: sides.len().try_into().ok()?,
+            derived_count: derived.len() as u16,
+            first_derived: u8::try_from(plan.slots() - derived.len()).unwrap_or(u8::MAX),
+            terms: accesses.iter().map(LinearAccess::terms).max().unwrap_or(0).max(1) as u8,
+        };
+        if let Some(LoopPlan::Partly { free, steps }) = &plan.looping {
+            self.repeats.push(Repeat {
+                free: free.iter().map(|&s| s as u8).collect(),
+                steps: steps.as_slice().into(),
+            });
+        }
+        self.accesses.extend(accesses);
+        self.derived.extend(derived);
+        self.sides.extend(sides);
+        Some(recipe)
+    }
+
+    /// How the execution ended, by the word that follows its record.
+    #[inline]
+    fn exit<'r>(&'r self, recipe: &'r Recipe, follows: u64) -> Option<&'r Exit> {
+        match follows {
+            LEFT.. => part(&self.sides, recipe.sides, recipe.side_count)
+                .iter()
+                .find(|s| u64::from(s.insn) == follows - LEFT),
+            CUT | END => None,
+            _ => Some(&recipe.end),
+        }
+    }
+
+    #[inline]
+    fn derive(&self, recipe: &Recipe, slots: &mut Slots) {
+        for (i, derived) in part(&self.derived, recipe.derived, recipe.derived_count)
+            .iter()
+            .enumerate()
+        {
+            slots[(recipe.first_derived as usize + i) % SLOTS] = derived.eval(slots);
+        }
+    }
+}
+
+#[inline]
+fn part<T>(all: &[T], first: u32, count: u16) -> &[T] {
+    &all[first as usize..][..count as usize]
+}
+
+/// The accesses of one execution, linear forms and their values.
+#[derive(Clone, Copy, Debug)]
+pub struct Linear<'a> {
+    pub thread: Thread,
+    pc: u64,
+    accesses: &'a [LinearAccess],
+    terms: u8,
+    slots: &'a Slots,
+}
+
+impl Linear<'_> {
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.accesses.len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.accesses.is_empty()
+    }
+    /// Writes the accesses, as many as there is room for.
+    #[inline]
+    pub fn write(&self, room: &mut [Access]) {
+        match self.terms {
+            ..=1 => self.write_terms::<1>(room),
+            2 => self.write_terms::<2>(room),
+            _ => self.write_terms::<TERMS>(room),
+        }
+    }
+
+    #[inline(always)]
+    fn write_terms<const N: usize>(&self, room: &mut [Access]) {
+        for (access, place) in self.accesses.iter().zip(room) {
+            *place = Access {
+                thread: self.thread,
+                pc: self.pc.wrapping_add(access.offset.into()),
+                kind: access.kind,
+                addr: eval::<N>(access.c, &access.scales, &access.slots, self.slots),
+                size: access.size.into(),
+            };
+        }
+    }
+}
+
+/// Values copied at once: a copy of fixed length is a few instructions, one of any length is a call.
+const COPIED: usize = 8;
+
+/// Puts a record's values into their slots.
+#[inline(always)]
+fn capture(slots: &mut Slots, words: &[u64], at: usize, next: usize) {
+    let from = FIRST as usize;
+    match words.get(at + 1..at + 1 + COPIED) {
+        // Whatever follows the record goes where derived values are, or nothing.
+        Some(some) if next - at <= COPIED => {
+            for (i, &value) in some.iter().enumerate() {
+                slots[from + i] = value;
+            }
+        }
+        _ => capture_any(slots, &words[at + 1..next]),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn capture_any(slots: &mut Slots, values: &[u64]) {
+    let from = FIRST as usize;
+    slots[from..from + values.len()].copy_from_slice(values);
+}
+
+impl ThreadDecoder {
+    /// Expands records as far as there are recipes for them and nothing cuts them. Returns where to go on.
+    pub(crate) fn expand_linear<C: Consumer>(
+        &mut self,
+        table: &Table,
+        words: &[u64],
+        mut at: usize,
+        consumer: &mut C,
+    ) -> usize {
+        let begin = at;
+        let recipes = table.recipes();
+        let mut wide = self.wide.take().unwrap_or_else(|| Box::new([0; SLOTS]));
+        let slots: &mut Slots = &mut wide;
+        let mut in_loop = self.enter(table, slots);
+        while let Some(&head) = words.get(at) {
+            let Some(length) = table.length(head) else { break };
+            let next = at + length;
+            let Some(&follows) = words.get(next) else { break };
+            let Some(hot) = table.hot(head) else { break };
+            let Some(recipe) = recipes.recipes.get(hot.block as usize) else {
+                break;
+            };
+            let Some(exit) = recipes.exit(recipe, follows) else {
+                break;
+            };
+            if recipe.terms == 0 {
+                break;
+            }
+            if !hot.role.is_steady() {
+                capture(slots, words, at, next);
+            } else if in_loop == Some(hot.block) {
+                let free = &recipes.repeats[recipe.repeat as usize - 1].free;
+                for (&slot, &value) in free.iter().zip(&words[at + 1..next]) {
+                    slots[slot as usize] = value;
+                }
+            } else {
+                break;
+            }
+            recipes.derive(recipe, slots);
+            consumer.linear(&Linear {
+                thread: self.thread,
+                pc: recipe.pc,
+                accesses: part(&recipes.accesses, recipe.accesses, exit.accesses),
+                terms: recipe.terms,
+                slots,
+            });
+            let rsp = exit.rsp.eval(slots);
+            let left = follows >= LEFT;
+            in_loop = None;
+            if recipe.repeat != 0 && !left {
+                for step in &recipes.repeats[recipe.repeat as usize - 1].steps {
+                    slots[step.slot as usize % SLOTS] = step_by(step, &slots[..], 1);
+                }
+                in_loop = Some(hot.block);
+            }
+            slots[RSP as usize] = rsp;
+            at = next + usize::from(left);
+        }
+        if at > begin {
+            self.leave(table, slots, in_loop);
+        }
+        self.wide = Some(wide);
+        at
+    }
+
+    /// Fills the slots with what is known; returns the loop that is under way.
+    fn enter(&mut self, table: &Table, slots: &mut Slots) -> Option<u32> {
+        slots[..self.carried.len()].copy_from_slice(&self.carried);
+        let block = self.loop_under_way(table)?;
+        let end = FIRST as usize + table.blocks()[block as usize].captured();
+        let known = FIRST as usize..end.min(SLOTS);
+        slots[known.clone()].copy_from_slice(&self.slots[known]);
+        Some(block)
+    }
+
+    fn leave(&mut self, table: &Table, slots: &Slots, in_loop: Option<u32>) {
+        self.carried[RSP as usize] = slots[RSP as usize];
+        self.in_loop = in_loop.map(|block| {
+            let block = &table.blocks()[block as usize];
+            self.slots.clear();
+            self.slots
+                .extend_from_slice(&slots[..FIRST as usize + block.captured()]);
+            self.slots.resize(block.plan.slots(), 0);
+            InLoop::of(block)
+        });
+    }
+}

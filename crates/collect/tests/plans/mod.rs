@@ -1,0 +1,324 @@
+//! Hand-made plans, and whole random programs with the records they could have written.
+#![allow(dead_code)] // each test uses its part
+
+use memtrail_collect::{Table, XsaveComponent, XsaveTable};
+use memtrail_model::{Access, AccessSink, Kind};
+use memtrail_ring::record::{CUT, FIRST_BLOCK, LEFT, SIGNAL, SIGRETURN, STATE};
+use memtrail_ring::Probes;
+use memtrail_translate::plan::{
+    Addr, Derived, Lin, LoopPlan, Mask, Narrow, Plan, PlannedAccess, Shape, Side, Slot, Step, FIRST, FS, GS, RSP,
+};
+
+pub const PC: u64 = 0x40_1000;
+pub const ID: u32 = 64;
+
+#[derive(Default)]
+pub struct List(pub Vec<Access>);
+impl AccessSink for List {
+    fn accesses(&mut self, batch: &[Access]) {
+        self.0.extend_from_slice(batch);
+    }
+}
+
+pub fn xsave() -> XsaveTable {
+    let component = |index, size, offset, aligned| XsaveComponent {
+        index,
+        size,
+        offset,
+        aligned,
+    };
+    XsaveTable {
+        xcr0: 0xe7,
+        components: vec![
+            component(2, 256, 576, false),
+            component(5, 64, 1088, false),
+            component(6, 512, 1152, true),
+            component(7, 1024, 1664, false),
+            component(9, 8, 2688, false),
+        ],
+    }
+}
+
+pub fn table(plans: Vec<(u32, Plan)>) -> Table {
+    let options = memtrail_translate::Options {
+        probes: Probes::Loop,
+        max_block: 64,
+    };
+    let mut table = Table::new(options);
+    for (id, plan) in plans {
+        table.insert(id, plan).unwrap();
+    }
+    table
+}
+
+pub fn at(lin: Lin) -> Addr {
+    Addr {
+        lin,
+        low32: false,
+        segment: None,
+    }
+}
+pub fn slot(i: u16) -> Lin {
+    Lin::slot(FIRST + i)
+}
+pub fn plain(insn: u16, kind: Kind, lin: Lin, size: u32) -> PlannedAccess {
+    let shape = Shape::Plain { addr: at(lin), size };
+    PlannedAccess { insn, kind, shape }
+}
+
+pub fn plan(words: u16, insns: u16, accesses: Vec<PlannedAccess>) -> Plan {
+    Plan {
+        pc: PC,
+        bytes: u32::from(insns) * 4,
+        insn_offsets: (0..insns).map(|i| i * 4).collect(),
+        words,
+        derived: Vec::new(),
+        accesses,
+        exit_rsp: Lin::slot(RSP),
+        looping: None,
+        sides: Vec::new(),
+    }
+}
+
+pub fn one(words: u16, kind: Kind, shape: Shape) -> Plan {
+    plan(words, 1, vec![PlannedAccess { insn: 0, kind, shape }])
+}
+
+pub fn by(slot: Slot, by: i64) -> Step {
+    Step {
+        slot,
+        by: by as u64,
+        low32: false,
+        plus: None,
+    }
+}
+
+/// A small generator of random numbers: a failure is found again by its seed.
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Rng {
+        Rng(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+    pub fn word(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+    pub fn below(&mut self, n: usize) -> usize {
+        ((self.word() >> 33) % n.max(1) as u64) as usize
+    }
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+    /// A value, often just at an edge where narrower arithmetic wraps.
+    pub fn value(&mut self) -> u64 {
+        let edge = self.pick(&[
+            0,
+            0,
+            0x80,
+            0x1_0000,
+            1 << 31,
+            1 << 32,
+            1 << 32,
+            1 << 63,
+            0x7fff_0000_1000,
+        ]);
+        match self.below(8) {
+            0 => self.word(),
+            1 => self.word() >> 32,
+            _ => u64::wrapping_add(edge, self.below(64) as u64).wrapping_sub(32),
+        }
+    }
+}
+
+const INSNS: u16 = 10;
+
+/// Random plans, and a thread's records by them; each may be followed by the end of a buffer.
+pub struct Program {
+    pub table: Table,
+    pub records: Vec<Vec<u64>>,
+}
+
+impl Program {
+    pub fn words(&self) -> Vec<u64> {
+        self.records.concat()
+    }
+}
+
+pub fn program(seed: u64, length: usize) -> Program {
+    let mut rng = Rng::new(seed);
+    let mut plans = Vec::new();
+    let mut id = FIRST_BLOCK as u32;
+    for _ in 0..1 + rng.below(6) {
+        let plan = random_plan(&mut rng);
+        let ids = plan.ids();
+        plans.push((id, plan));
+        id += ids;
+    }
+    let mut records = vec![vec![STATE, 0x7fff_0000_0000, 0x7000_0000_0000, rng.value()]];
+    while records.len() < length {
+        let (id, plan) = &plans[rng.below(plans.len())];
+        executions(&mut rng, *id, plan, &mut records);
+        match rng.below(12) {
+            0 => records.push(vec![STATE, rng.value(), rng.value(), rng.value()]),
+            1 => records.push(vec![SIGNAL, 11]),
+            2 => records.push(vec![SIGRETURN]),
+            _ => {}
+        }
+    }
+    Program {
+        table: table(plans),
+        records,
+    }
+}
+
+fn random_lin(rng: &mut Rng, slots: &[Slot]) -> Lin {
+    let mut lin = Lin::constant(rng.value());
+    let most = rng.pick(&[0, 1, 1, 1, 2, 2, 3]);
+    for _ in 0..most {
+        let slot = Lin::slot(rng.pick(slots));
+        let scale = rng.pick(&[1, 1, 1, 2, 4, 8, -1, 24]);
+        lin = lin.add(&slot, scale).unwrap_or(lin);
+    }
+    lin
+}
+
+fn random_shape(rng: &mut Rng, slots: &[Slot]) -> Shape {
+    let addr = Addr {
+        lin: random_lin(rng, slots),
+        low32: rng.one_in(8),
+        segment: if rng.one_in(8) { Some(rng.pick(&[FS, GS])) } else { None },
+    };
+    match rng.below(30) {
+        0 => Shape::BitWord {
+            addr,
+            bit: random_lin(rng, slots),
+            size: 4,
+        },
+        1 => Shape::Elements {
+            addr,
+            lanes: 4,
+            mask: Mask::Bits(rng.pick(slots)),
+            size: 8,
+        },
+        _ => Shape::Plain {
+            addr,
+            size: rng.pick(&[1, 2, 4, 8, 64]),
+        },
+    }
+}
+
+fn random_rsp(rng: &mut Rng, slots: &[Slot]) -> Lin {
+    match rng.below(8) {
+        0 => Lin::slot(rng.pick(slots)).offset(rng.pick(&[0, 8])),
+        1 => random_lin(rng, slots),
+        _ => Lin::slot(RSP).offset(rng.pick(&[0, 8, 8u64.wrapping_neg(), 64])),
+    }
+}
+
+fn random_step(rng: &mut Rng, slot: Slot, unchanging: &[Slot]) -> Step {
+    Step {
+        slot,
+        by: rng.pick(&[1, 4, 8, 64, -1i64, -8]) as u64,
+        low32: rng.one_in(4),
+        plus: (!unchanging.is_empty() && rng.one_in(4)).then(|| (rng.pick(unchanging), rng.pick(&[1, -1, 8]))),
+    }
+}
+
+fn random_plan(rng: &mut Rng) -> Plan {
+    let words = 1 + rng.below(6) as u16;
+    let looping = if words > 2 { rng.below(3) } else { 0 };
+    // The last word of an affine loop's record is its counter at the end, which nothing refers to.
+    let captured: Vec<Slot> = (FIRST..FIRST + words - 1 - u16::from(looping == 1)).collect();
+    let mut slots: Vec<Slot> = [RSP, FS, GS].into_iter().chain(captured.iter().copied()).collect();
+    let mut p = plan(words, INSNS, Vec::new());
+    for i in 0..rng.pick(&[0, 0, 1, 2]) {
+        use Narrow::*;
+        p.derived.push(Derived {
+            narrow: rng.pick(&[Zero8, Zero16, Zero32, Zero32, Sign8, Sign16, Sign32]),
+            of: random_lin(rng, &slots),
+        });
+        slots.push(FIRST + words - 1 + i);
+    }
+    for insn in 0..INSNS {
+        for _ in 0..rng.pick(&[0, 0, 1, 1, 2]) {
+            p.accesses.push(PlannedAccess {
+                insn,
+                kind: rng.pick(&[Kind::Read, Kind::Read, Kind::Write, Kind::Prefetch]),
+                shape: random_shape(rng, &slots),
+            });
+        }
+    }
+    p.exit_rsp = random_rsp(rng, &slots);
+    for insn in 0..INSNS - 1 {
+        if rng.one_in(4) && p.sides.len() < 5 {
+            p.sides.push(Side {
+                insn,
+                rsp: random_rsp(rng, &slots),
+                moved: rng.below(3) as u64,
+            });
+        }
+    }
+    let unchanging: Vec<Slot> = captured.iter().copied().filter(|s| s % 2 == 0).collect();
+    let stepped: Vec<Slot> = captured.iter().copied().filter(|s| s % 2 == 1).collect();
+    p.looping = match looping {
+        1 => {
+            let counter = Step {
+                plus: None,
+                ..random_step(rng, FIRST, &[])
+            };
+            let mut steps = vec![counter];
+            for &slot in stepped.iter().filter(|&&s| s != FIRST) {
+                steps.push(random_step(rng, slot, &unchanging));
+            }
+            Some(LoopPlan::Affine { steps, counter })
+        }
+        2 => Some(LoopPlan::Partly {
+            free: unchanging,
+            steps: stepped.iter().map(|&slot| random_step(rng, slot, &[])).collect(),
+        }),
+        _ => None,
+    };
+    p
+}
+
+/// One execution of a block with whatever ends it, or a whole run of a partly steady loop.
+fn executions(rng: &mut Rng, id: u32, plan: &Plan, records: &mut Vec<Vec<u64>>) {
+    let values = usize::from(plan.words) - 1;
+    let mut first = vec![u64::from(id)];
+    first.extend((0..values).map(|_| rng.value()));
+    let side = if plan.sides.is_empty() || rng.one_in(2) {
+        None
+    } else {
+        Some(plan.sides[rng.below(plan.sides.len())])
+    };
+    let cut = side.is_none() && rng.one_in(6);
+    if let Some(LoopPlan::Affine { counter, .. }) = &plan.looping {
+        let least = u64::from(side.is_none() && !cut);
+        let trips = rng.pick(&[least, 1, 2, 2, 3, 5, 17, 700]);
+        let mut exit = first[1].wrapping_add(counter.by.wrapping_mul(trips));
+        exit = exit.wrapping_add(side.map_or(0, |s| s.moved));
+        first[values] = if counter.low32 { exit as u32 as u64 } else { exit };
+    }
+    records.push(first);
+    if let Some(LoopPlan::Partly { free, .. }) = &plan.looping {
+        for _ in 0..rng.below(5) {
+            let mut steady = vec![u64::from(id) + 1];
+            steady.extend((0..free.len()).map(|_| rng.value()));
+            records.push(steady);
+        }
+    }
+    match side {
+        Some(side) => records.push(vec![LEFT | u64::from(side.insn)]),
+        None if cut => {
+            let insn = rng.below(INSNS.into()) as u64;
+            records.push(vec![CUT, insn, rng.value(), rng.value(), rng.value(), rng.word()]);
+        }
+        None => {}
+    }
+}

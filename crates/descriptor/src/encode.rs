@@ -1,0 +1,465 @@
+//! Events to bytes. The layout is described where it is read: [`decode`](crate::decode).
+//!
+//! One pass in the order of events finds what the predictions miss; a second one sorts that by
+//! kind and by column. Looking for relations between columns is the encoder's affair alone, and is
+//! done only where a prediction has failed.
+use crate::bytes::{bits, put, zigzag};
+use crate::column::{Column, Contexts, Relation, Sources, BEFORE, CONTEXT, RELATION, STRIDE};
+use crate::decode::{
+    push_front, to_front, BASE_LAST, BASE_LEAST, BASE_RELATION, EXPLICIT, FAILED, FRESH, MISS, RECENT, RELATED,
+    STREAM_PLANES,
+};
+use crate::dictionary::Definition;
+use crate::events::Events;
+use crate::streams::{write, Pack};
+use crate::{Alphabet, SOURCES};
+use alloc::vec;
+use alloc::vec::Vec;
+
+const NONE: u32 = u32::MAX;
+
+/// A kind in the numbering of the encoded piece.
+struct Kind {
+    arity: usize,
+    column: usize,
+    recent: [u32; RECENT],
+    count: u32,
+}
+
+/// Numbers the kinds that events use, in order of first use, bodies before loops.
+#[derive(Default)]
+struct Numbering {
+    number: Vec<u32>,
+    definitions: Vec<u8>,
+    last_key: u32,
+}
+
+struct Miss {
+    column: u32,
+    value: u64,
+    from_last: u64,
+    from_relation: u64,
+}
+
+/// The search for a relation of one column.
+#[derive(Clone, Copy, Default)]
+struct Search {
+    /// Place of the sources as they were at the last value, in the pool; 0 for none.
+    noted: u32,
+    /// What was found last time.
+    candidate: Option<Relation>,
+    tries: u16,
+}
+
+/// A column that has not found a relation in so many tries is tried ever 16th time only.
+const EAGER: u16 = 64;
+
+#[derive(Default)]
+struct Searches {
+    of: Vec<Search>,
+    pool: Vec<[u64; SOURCES]>,
+    free: Vec<u32>,
+}
+
+impl Searches {
+    fn clear(&mut self) {
+        self.of.clear();
+        self.pool.clear();
+        self.free.clear();
+    }
+
+    /// Looks at a value that no simple prediction got. Returns a relation that has held twice.
+    fn look(&mut self, number: usize, column: &Column, value: u64, sources: &Sources) -> Option<Relation> {
+        let search = &mut self.of[number];
+        let mut found: Option<Relation> = None;
+        if search.noted != 0 {
+            let then = &self.pool[search.noted as usize - 1];
+            let moved = value.wrapping_sub(column.last());
+            for source in 0..SOURCES {
+                let movement = sources[source].wrapping_sub(then[source]);
+                let Some(guess) = Relation::guess(source as u8, movement, moved) else {
+                    continue;
+                };
+                if search.candidate == Some(guess) {
+                    found = Some(guess);
+                    break;
+                }
+                if found.is_none_or(|f| f.factor != 1 && guess.factor == 1) {
+                    found = Some(guess);
+                }
+            }
+        }
+        let confirmed = found.filter(|f| search.candidate == Some(*f) && column.related() != *f);
+        if found.is_some() {
+            search.candidate = found;
+        }
+        confirmed
+    }
+
+    /// Forgets what was noted at the last value.
+    fn forget(&mut self, number: usize) {
+        let noted = core::mem::take(&mut self.of[number].noted);
+        if noted != 0 {
+            self.free.push(noted);
+        }
+    }
+
+    /// Notes the sources at a value, for the next one to be compared with.
+    fn note(&mut self, number: usize, sources: &Sources) {
+        let search = &mut self.of[number];
+        search.tries = search.tries.wrapping_add(1);
+        if search.tries > EAGER && search.tries % 16 != 0 {
+            return;
+        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.pool.push([0; SOURCES]);
+            self.pool.len() as u32
+        });
+        self.pool[place as usize - 1].copy_from_slice(&sources[..SOURCES]);
+        search.noted = place;
+    }
+}
+
+/// Encodes pieces, one after the other; nothing but memory is kept from one to the next.
+#[derive(Default)]
+pub struct Encoder {
+    numbering: Numbering,
+    kinds: Vec<Kind>,
+    columns: Vec<Column>,
+    searches: Searches,
+    contexts: Contexts,
+    /// Kind and op of every event, in order.
+    order: Vec<u32>,
+    ops: Vec<u8>,
+    mask_kinds: Vec<u32>,
+    masks: Vec<u8>,
+    codes: Vec<(u32, u8)>,
+    misses: Vec<Miss>,
+    sorted: Vec<u8>,
+}
+
+impl Encoder {
+    /// Appends the encoded form of `events` to `out`.
+    pub fn encode(&mut self, events: &Events, alphabet: &impl Alphabet, pack: &impl Pack, out: &mut Vec<u8>) {
+        self.clear(events);
+        let (explicit, relations) = self.predict(events, alphabet);
+        put(out, events.len() as u64);
+        write(out, &self.numbering.definitions, pack);
+        let mut counts = Vec::new();
+        self.kinds.iter().for_each(|k| put(&mut counts, k.count.into()));
+        write(out, &counts, pack);
+        write(out, &explicit, pack);
+        self.sort_ops();
+        write(out, &self.sorted, pack);
+        self.sort_masks();
+        write(out, &self.sorted, pack);
+        write_columns(out, self.columns.len(), &self.codes, &self.misses, pack);
+        write(out, &relations, pack);
+    }
+
+    fn clear(&mut self, events: &Events) {
+        self.numbering.clear(events.dictionary.len());
+        self.kinds.clear();
+        self.columns.clear();
+        self.searches.clear();
+        self.contexts.clear();
+        self.order.clear();
+        self.ops.clear();
+        self.mask_kinds.clear();
+        self.masks.clear();
+        self.codes.clear();
+        self.misses.clear();
+    }
+
+    /// The first pass. Returns the explicit kinds and the relations, which stay in order.
+    fn predict(&mut self, events: &Events, alphabet: &impl Alphabet) -> (Vec<u8>, Vec<u8>) {
+        let (mut explicit, mut relations) = (Vec::new(), Vec::new());
+        let mut sources: Sources = [0; SOURCES + 1];
+        let Encoder {
+            numbering,
+            kinds,
+            columns,
+            searches,
+            contexts,
+            ..
+        } = self;
+        let (order, ops, mask_kinds, masks) = (&mut self.order, &mut self.ops, &mut self.mask_kinds, &mut self.masks);
+        let (codes, misses) = (&mut self.codes, &mut self.misses);
+        let n = events.len();
+        order.reserve(n);
+        ops.reserve(n);
+        let mut fresh = 0;
+        let mut before: Option<u32> = None;
+        for i in 0..n {
+            let kind = events.kinds[i];
+            let mut k = numbering.number[kind as usize];
+            if k == NONE {
+                numbering.define(events, alphabet, kind, kinds, columns);
+                searches.of.resize(columns.len(), Search::default());
+                k = numbering.number[kind as usize];
+            }
+            if let Some(before) = before {
+                let recent = &mut kinds[before as usize].recent;
+                let symbol = match recent.iter().position(|&r| r == k) {
+                    Some(rank) => {
+                        to_front(recent, rank);
+                        rank as u8
+                    }
+                    None => {
+                        push_front(recent, k);
+                        if k == fresh {
+                            FRESH
+                        } else {
+                            put(&mut explicit, k.into());
+                            EXPLICIT
+                        }
+                    }
+                };
+                ops[i - 1] |= symbol;
+            } else {
+                put(&mut explicit, k.into());
+            }
+            fresh = fresh.max(k + 1);
+            before = Some(k);
+            order.push(k);
+            let k = k as usize;
+            kinds[k].count += 1;
+            let parameters = events.parameters(i);
+            let first = kinds[k].column;
+            let mut failed = false;
+            let mask_at = masks.len();
+            for (j, (&value, column)) in parameters.iter().zip(&mut columns[first..]).enumerate() {
+                let number = first + j;
+                let expected = column.predict(column.expected, &sources, contexts, number);
+                if searches.of[number].noted != 0 || expected != value {
+                    let mut related = None;
+                    if expected != value {
+                        if !failed {
+                            failed = true;
+                            masks.resize(mask_at + parameters.len().div_ceil(8), 0);
+                        }
+                        masks[mask_at + j / 8] |= 1 << (j % 8);
+                        let by_relation = column.relation(&sources);
+                        let mut code = if column.stride() == value {
+                            STRIDE
+                        } else if by_relation == value {
+                            RELATION
+                        } else if column.before() == value {
+                            BEFORE
+                        } else if contexts.after(number, column.last()) == value {
+                            CONTEXT
+                        } else {
+                            MISS
+                        };
+                        if code < MISS {
+                            column.expected = code;
+                        } else {
+                            misses.push(Miss {
+                                column: number as u32,
+                                value,
+                                from_last: value.wrapping_sub(column.last()),
+                                from_relation: value.wrapping_sub(by_relation),
+                            });
+                        }
+                        contexts.note(number, column.last(), value);
+                        let hard = code >= BEFORE;
+                        if hard {
+                            related = searches.look(number, column, value, &sources);
+                        }
+                        if let Some(relation) = related {
+                            code |= RELATED;
+                            relations.extend([relation.source, relation.factor as u8]);
+                        }
+                        codes.push((number as u32, code));
+                        searches.forget(number);
+                        if hard {
+                            searches.note(number, &sources);
+                        }
+                    } else {
+                        searches.forget(number);
+                    }
+                    if let Some(relation) = related {
+                        column.relate(relation);
+                    }
+                }
+                column.update(value, &mut sources);
+            }
+            if failed {
+                mask_kinds.push(k as u32);
+            }
+            ops.push(if failed { FAILED } else { 0 });
+        }
+
+        (explicit, relations)
+    }
+
+    fn sort_ops(&mut self) {
+        let mut at = starts(self.kinds.iter().map(|k| k.count as usize));
+        self.sorted.clear();
+        self.sorted.resize(self.ops.len(), 0);
+        for (&k, &op) in self.order.iter().zip(&self.ops) {
+            let place = &mut at[k as usize];
+            self.sorted[*place] = op;
+            *place += 1;
+        }
+    }
+
+    fn sort_masks(&mut self) {
+        let bytes = |k: u32| self.kinds[k as usize].arity.div_ceil(8);
+        let mut sizes = vec![0; self.kinds.len()];
+        self.mask_kinds.iter().for_each(|&k| sizes[k as usize] += bytes(k));
+        let mut at = starts(sizes.into_iter());
+        self.sorted.clear();
+        self.sorted.resize(self.masks.len(), 0);
+        let mut from = 0;
+        for &k in &self.mask_kinds {
+            let size = bytes(k);
+            let place = &mut at[k as usize];
+            self.sorted[*place..*place + size].copy_from_slice(&self.masks[from..from + size]);
+            *place += size;
+            from += size;
+        }
+    }
+}
+
+impl Numbering {
+    fn clear(&mut self, kinds: usize) {
+        self.number.clear();
+        self.number.resize(kinds, NONE);
+        self.definitions.clear();
+        self.last_key = 0;
+    }
+
+    fn define(
+        &mut self,
+        events: &Events,
+        alphabet: &impl Alphabet,
+        kind: u32,
+        kinds: &mut Vec<Kind>,
+        columns: &mut Vec<Column>,
+    ) {
+        let arity = events.dictionary.arity(kind);
+        let first = |columns: &Vec<Column>| columns.len();
+        let column;
+        match events.dictionary.definition(kind) {
+            Definition::Leaf(key) => {
+                let apart = zigzag(u64::from(*key).wrapping_sub(self.last_key.into()));
+                self.last_key = *key;
+                put(&mut self.definitions, apart << 1);
+                column = first(columns);
+                let sources = alphabet.leaf(*key).map_or(&[][..], |l| l.sources);
+                columns.extend((0..arity).map(|j| Column::new(sources.get(j).copied())));
+            }
+            Definition::Loop(body) => {
+                for &inner in body {
+                    if self.number[inner as usize] == NONE {
+                        self.define(events, alphabet, inner, kinds, columns);
+                    }
+                }
+                put(&mut self.definitions, (body.len() as u64) << 1 | 1);
+                for &inner in body {
+                    put(&mut self.definitions, self.number[inner as usize].into());
+                }
+                column = first(columns);
+                columns.extend((0..arity).map(|_| Column::new(None)));
+            }
+        }
+        self.number[kind as usize] = kinds.len() as u32;
+        kinds.push(Kind {
+            arity,
+            column,
+            recent: [NONE; RECENT],
+            count: 0,
+        });
+    }
+}
+
+/// Places where each group begins, given the size of each.
+fn starts(sizes: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut at = 0;
+    sizes
+        .map(|size| {
+            at += size;
+            at - size
+        })
+        .collect()
+}
+
+/// Codes and misses, column by column.
+fn write_columns(out: &mut Vec<u8>, columns: usize, codes: &[(u32, u8)], misses: &[Miss], pack: &impl Pack) {
+    let mut code_counts = vec![0; columns];
+    codes.iter().for_each(|c| code_counts[c.0 as usize] += 1);
+    let mut at = starts(code_counts.iter().copied());
+    let mut sorted_codes = vec![0u8; codes.len()];
+    for &(column, code) in codes {
+        let place = &mut at[column as usize];
+        sorted_codes[*place] = code;
+        *place += 1;
+    }
+    let mut miss_counts = vec![0; columns];
+    misses.iter().for_each(|m| miss_counts[m.column as usize] += 1);
+    let mut at = starts(miss_counts.iter().copied());
+    let mut sorted = vec![0u32; misses.len()];
+    for (i, miss) in misses.iter().enumerate() {
+        let place = &mut at[miss.column as usize];
+        sorted[*place] = i as u32;
+        *place += 1;
+    }
+    let mut heads = Vec::new();
+    let mut planes: [Vec<u8>; STREAM_PLANES] = Default::default();
+    let (mut code_at, mut miss_at) = (0, 0);
+    for column in 0..columns {
+        put(&mut heads, code_counts[column] as u64);
+        if code_counts[column] == 0 {
+            continue;
+        }
+        let own = &sorted[miss_at..miss_at + miss_counts[column]];
+        miss_at += own.len();
+        let (base, least) = choose_base(own, misses, &mut heads);
+        let mut own = own.iter().map(|&i| &misses[i as usize]);
+        for code in &mut sorted_codes[code_at..code_at + code_counts[column]] {
+            if *code & !RELATED != MISS {
+                continue;
+            }
+            let Some(miss) = own.next() else { break };
+            let residual = match base {
+                BASE_RELATION => zigzag(miss.from_relation),
+                BASE_LAST => zigzag(miss.from_last),
+                _ => miss.value.wrapping_sub(least),
+            };
+            let length = bits(residual).div_ceil(8) as usize;
+            *code += length as u8;
+            for (plane, byte) in planes.iter_mut().zip(&residual.to_le_bytes()[..length]) {
+                plane.push(*byte);
+            }
+        }
+        code_at += code_counts[column];
+    }
+    write(out, &heads, pack);
+    write(out, &sorted_codes, pack);
+    planes.iter().for_each(|plane| write(out, plane, pack));
+}
+
+/// The base from which a column's missed values are shortest to write.
+fn choose_base(own: &[u32], misses: &[Miss], heads: &mut Vec<u8>) -> (u8, u64) {
+    let own = || own.iter().map(|&i| &misses[i as usize]);
+    let least = own().map(|m| m.value).min().unwrap_or(0);
+    let (mut relation, mut last, mut offset) = (0, 0, 64);
+    for miss in own() {
+        relation += bits(zigzag(miss.from_relation));
+        last += bits(zigzag(miss.from_last));
+        offset += bits(miss.value.wrapping_sub(least));
+    }
+    let base = if relation <= last.min(offset) {
+        BASE_RELATION
+    } else if last <= offset {
+        BASE_LAST
+    } else {
+        BASE_LEAST
+    };
+    heads.push(base);
+    if base == BASE_LEAST {
+        put(heads, least);
+    }
+    (base, least)
+}

@@ -1,0 +1,235 @@
+//! Structure: stretches of events that repeat become loops.
+//!
+//! **Idea.** A kind that comes back at the same distance twice in a row, say `p`, may be in a loop
+//! with a body of `p` events. If the two periods before it have the same kinds, and from there on
+//! every event is its predecessor `p` events ago moved by the same distance as that one was, for
+//! at least a third period, the stretch is a loop. It is extended as far as it goes in both
+//! directions, the earliest event first, so that every instance of a loop in the program is cut
+//! the same way. A pass over the events replaces all such stretches, the next pass sees loops
+//! as events and folds loops over them, and so on until nothing is found.
+//!
+//! Loops that stand for few events cost more than they save and hide what the column predictors
+//! would have seen: those left at the top when folding is over are undone.
+//!
+//! **Cost.** On a sequence without loops: one look-up per event. A kind whose attempts fail is
+//! tried less and less often.
+use crate::dictionary::{Definition, Dictionary, MOST_PARAMETERS};
+use crate::events::Events;
+use alloc::vec::Vec;
+
+/// Longest body, in events.
+const LONGEST_BODY: usize = 2048;
+/// Iterations that make a loop.
+const FEWEST_TRIPS: usize = 3;
+/// Leaves a loop at the top must stand for.
+const FEWEST_LEAVES: u64 = 48;
+/// More passes are never needed: parameters double with each.
+const MOST_PASSES: usize = 12;
+
+/// When a kind was last seen.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// Index of the last event of this kind, plus one.
+    after: u32,
+    /// How far that was from the one before.
+    distance: u32,
+    /// Attempts to let pass before the next.
+    skip: u16,
+    /// Attempts to let pass after the next failure.
+    penalty: u16,
+}
+
+const NEVER: Seen = Seen {
+    after: 0,
+    distance: 0,
+    skip: 0,
+    penalty: 0,
+};
+
+/// Working memory of [`fold`], kept from piece to piece.
+#[derive(Clone, Debug, Default)]
+pub struct Folder {
+    seen: Vec<Seen>,
+    /// Where the next pass puts its result.
+    spare: Events,
+    places: Vec<usize>,
+}
+
+/// A stretch of events that is a loop: `trips` bodies of `period` events from `start` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stretch {
+    start: usize,
+    period: usize,
+    trips: usize,
+}
+
+/// Replaces what repeats by loops, as far as it goes.
+pub fn fold(events: &mut Events, folder: &mut Folder) {
+    let mut found = folder.pass(events, false);
+    for _ in 1..MOST_PASSES {
+        if !found {
+            break;
+        }
+        found = folder.pass(events, true);
+    }
+    folder.undo_small(events);
+}
+
+impl Folder {
+    /// One pass. Tells whether anything was folded; the places of new loops are kept. A loop over
+    /// loops has in its body one that the pass before found, so that from the second pass on only
+    /// those are looked at.
+    pub(crate) fn pass(&mut self, events: &mut Events, only_loops: bool) -> bool {
+        let looked_at = core::mem::take(&mut self.places);
+        self.seen.clear();
+        self.seen.resize(events.dictionary.len(), NEVER);
+        // Events before this are dealt with.
+        let mut done = 0;
+        if only_loops {
+            looked_at.iter().for_each(|&i| self.look_at(events, i, &mut done));
+        } else {
+            (0..events.len()).for_each(|i| self.look_at(events, i, &mut done));
+        }
+        if self.places.is_empty() {
+            return false;
+        }
+        self.spare.extend(events, done..events.len());
+        self.swap(events);
+        true
+    }
+
+    #[inline]
+    fn look_at(&mut self, events: &mut Events, i: usize, done: &mut usize) {
+        if i < *done {
+            return;
+        }
+        let seen = &mut self.seen[events.kinds[i] as usize];
+        let before = seen.after as usize;
+        let distance = i + 1 - before;
+        let again = distance == seen.distance as usize && before > *done;
+        seen.after = i as u32 + 1;
+        seen.distance = distance as u32;
+        if !again || distance > LONGEST_BODY || i < *done + 2 * distance {
+            return;
+        }
+        if seen.skip > 0 {
+            seen.skip -= 1;
+        } else if let Some(found) = attempt(events, i, distance, *done) {
+            self.spare.extend(events, *done..found.start);
+            self.places.push(self.spare.len());
+            push_loop(&mut self.spare, events, found);
+            *done = found.start + found.period * found.trips;
+        } else {
+            seen.penalty = (seen.penalty * 2 + 1).min(255);
+            seen.skip = seen.penalty;
+        }
+    }
+
+    /// The spare events become the events; the dictionary stays.
+    fn swap(&mut self, events: &mut Events) {
+        core::mem::swap(&mut self.spare, events);
+        core::mem::swap(&mut self.spare.dictionary, &mut events.dictionary);
+        self.spare.clear();
+    }
+
+    /// Puts leaves back in place of loops that stand for few.
+    fn undo_small(&mut self, events: &mut Events) {
+        let small = |i: usize| {
+            let kind = events.kinds[i];
+            events.dictionary.is_loop(kind)
+                && leaves(&events.dictionary, kind, events.parameters(i), FEWEST_LEAVES) < FEWEST_LEAVES
+        };
+        let spare = &mut self.spare;
+        let mut done = 0;
+        for i in (0..events.len()).filter(|&i| small(i)) {
+            spare.extend(events, done..i);
+            let mut put_back = |key, parameters: &[u64]| {
+                spare.kinds.push(events.dictionary.known_leaf(key));
+                spare.values.extend_from_slice(parameters);
+                spare.starts.push(spare.values.len() as u32);
+                true
+            };
+            events
+                .dictionary
+                .expand(events.kinds[i], events.parameters(i), &mut put_back);
+            done = i + 1;
+        }
+        if done > 0 {
+            spare.extend(events, done..events.len());
+            self.swap(events);
+        }
+    }
+}
+
+/// Whether the event at `i` is the one a period before, moved as that one was.
+#[inline]
+fn moves_on(events: &Events, i: usize, period: usize) -> bool {
+    if events.kinds[i] != events.kinds[i - period] {
+        return false;
+    }
+    let now = events.parameters(i);
+    let before = events.parameters(i - period);
+    let first = events.parameters(i - 2 * period);
+    now.iter()
+        .zip(before)
+        .zip(first)
+        .all(|((n, b), f)| n.wrapping_sub(*b) == b.wrapping_sub(*f))
+}
+
+/// Looks for a loop with this period around event `i`, in which two periods precede `i`.
+fn attempt(events: &Events, i: usize, period: usize, done: usize) -> Option<Stretch> {
+    let kinds = &events.kinds;
+    if kinds[i - 2 * period..i - period] != kinds[i - period..i] {
+        return None;
+    }
+    let mut end = i;
+    while end < kinds.len() && moves_on(events, end, period) {
+        end += 1;
+    }
+    let mut start = i - 2 * period;
+    if end - start < FEWEST_TRIPS * period {
+        return None;
+    }
+    while start > done
+        && kinds[start - 1] == kinds[start - 1 + period]
+        && moves_on(events, start - 1 + 2 * period, period)
+    {
+        start -= 1;
+    }
+    let parameters = (events.starts[start + period] - events.starts[start]) as usize;
+    (parameters <= MOST_PARAMETERS).then_some(Stretch {
+        start,
+        period,
+        trips: (end - start) / period,
+    })
+}
+
+fn push_loop(out: &mut Events, events: &mut Events, found: Stretch) {
+    let Stretch { start, period, trips } = found;
+    let kind = events.dictionary.repetition(&events.kinds[start..start + period]);
+    let range = |i: usize| events.starts[i] as usize..events.starts[i + period] as usize;
+    let first = &events.values[range(start)];
+    let second = &events.values[range(start + period)];
+    out.kinds.push(kind);
+    out.values.push(trips as u64);
+    out.values.extend_from_slice(first);
+    out.values
+        .extend(first.iter().zip(second).map(|(a, b)| b.wrapping_sub(*a)));
+    out.starts.push(out.values.len() as u32);
+}
+
+/// Leaves that an event stands for, or a number above `enough` if there are more.
+fn leaves(dictionary: &Dictionary, kind: u32, parameters: &[u64], enough: u64) -> u64 {
+    match dictionary.definition(kind) {
+        Definition::Leaf(_) => 1,
+        Definition::Loop(body) if parameters[0] > enough || body.len() as u64 > enough => enough + 1,
+        Definition::Loop(_) => {
+            let mut count = 0;
+            dictionary.expand(kind, parameters, &mut |_, _: &[u64]| {
+                count += 1;
+                count <= enough
+            });
+            count
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The byte streams of an encoded piece.
+use crate::bytes::{put, take};
+use crate::decode::Error;
+use alloc::vec::Vec;
+
+/// A general-purpose compressor.
+pub trait Pack {
+    /// The bytes, packed.
+    fn pack(&self, bytes: &[u8]) -> Vec<u8>;
+    /// The `length` bytes that were packed; `None` if that is not what comes out.
+    fn unpack(&self, packed: &[u8], length: usize) -> Option<Vec<u8>>;
+}
+
+/// Streams shorter than this are not worth packing.
+const SHORT: usize = 24;
+
+/// `raw length, stored length * 2 + packed?, bytes`.
+pub(crate) fn write(out: &mut Vec<u8>, stream: &[u8], pack: &impl Pack) {
+    put(out, stream.len() as u64);
+    let packed = (stream.len() >= SHORT)
+        .then(|| pack.pack(stream))
+        .filter(|p| p.len() < stream.len());
+    let stored = packed.as_deref().unwrap_or(stream);
+    put(out, (stored.len() as u64) << 1 | u64::from(packed.is_some()));
+    out.extend_from_slice(stored);
+}
+
+/// Takes a stream of at most `most` bytes from the front of `from`.
+pub(crate) fn read(from: &mut &[u8], most: usize, pack: &impl Pack) -> Result<Vec<u8>, Error> {
+    let raw = take(from).ok_or(Error::CutOff)?;
+    let stored = take(from).ok_or(Error::CutOff)?;
+    let raw = usize::try_from(raw).ok().filter(|&r| r <= most).ok_or(Error::TooLong)?;
+    let length = usize::try_from(stored >> 1).unwrap_or(usize::MAX);
+    let bytes = from.get(..length).ok_or(Error::CutOff)?;
+    *from = &from[length..];
+    if stored & 1 == 1 {
+        pack.unpack(bytes, raw).filter(|b| b.len() == raw).ok_or(Error::Unpack)
+    } else if length == raw {
+        Ok(bytes.into())
+    } else {
+        Err(Error::Inconsistent)
+    }
+}
