@@ -4,7 +4,7 @@
 //!
 //! Prints the best of several passes; what the command writes goes to standard output as ever.
 use memtrail_collect::{
-    messages, record, Consumer, Counter, Expander, Message, Options, Piece, Session, Sink, Table, ThreadDecoder,
+    record, Block, Consumer, Counter, Expander, Message, Options, Piece, Session, Sink, Table, ThreadDecoder,
     XsaveTable,
 };
 use memtrail_model::{Access, AccessSink, Thread};
@@ -25,12 +25,16 @@ struct Memory {
 }
 
 impl Sink for Memory {
-    fn definitions(&mut self, _process: u32, words: &[u64]) -> io::Result<()> {
-        for message in messages(words) {
-            if let Message::Block { id, pc, code } = message.map_err(io::Error::other)? {
-                self.table.define(id, pc, &code).map_err(io::Error::other)?;
-            }
+    fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
+        for block in blocks {
+            let inserted = self
+                .table
+                .insert_with(block.id, block.plan.clone(), block.sources.clone());
+            inserted.map_err(io::Error::other)?;
         }
+        Ok(())
+    }
+    fn message(&mut self, _process: u32, _message: &Message) -> io::Result<()> {
         Ok(())
     }
     fn records(&mut self, piece: &Piece<'_>) -> io::Result<()> {
