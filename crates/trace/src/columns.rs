@@ -5,7 +5,8 @@ use crate::varint::{put, Bad, Fields, TOO_SHORT};
 use std::io;
 use zstd::bulk::{Compressor, Decompressor};
 
-const ZSTD_LEVEL: i32 = 19;
+/// Level 19 takes 2.5 times as long for 0.3% less (190,000 blocks of python3 and the shells that start it).
+const ZSTD_LEVEL: i32 = 15;
 /// A zstd block of 128 KB takes at least four bytes; anything denser is damage.
 const DENSEST: u64 = 1 << 15;
 
