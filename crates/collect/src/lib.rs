@@ -10,6 +10,7 @@
 //! Not for: files (that is `memtrail-trace`), names, analysis.
 #![deny(unsafe_code)]
 
+mod affine;
 mod consume;
 mod counts;
 mod decode;
