@@ -3,7 +3,7 @@
 //! Plans are derived here from the blocks' code by the same pure function the runtime used.
 //! They are checked once, so that decoding can index without looking: after [`Table::insert`]
 //! every slot a plan refers to exists.
-use crate::affine::is_even;
+use crate::affine::{is_even, moves};
 use crate::linear::Recipes;
 use crate::shape::Fixed;
 use crate::{Counts, DecodeError};
@@ -350,7 +350,7 @@ impl Block {
 
 /// Whether stepped slots depend on nothing but the number of iterations.
 fn steps_apart(steps: &[Step], free: &[Slot]) -> bool {
-    let moves = |slot: Slot| free.contains(&slot) || steps.iter().any(|s| s.slot == slot);
+    let moves = |slot: Slot| free.contains(&slot) || steps.iter().any(|s| s.slot == slot && moves(s));
     steps
         .iter()
         .all(|s| !free.contains(&s.slot) && s.plus.is_none_or(|(slot, _)| !moves(slot)))
