@@ -138,20 +138,18 @@ impl<'x, S: AccessSink> Expander<'x, S> {
     fn fill(&mut self, thread: Thread, trips: u64, body: &mut [LoopAccess]) {
         let accesses = trips as usize * body.len();
         let places = &mut self.batch[self.filled..self.filled + accesses];
-        let step = body.len();
-        for (j, access) in body.iter_mut().enumerate() {
-            let mut addr = access.addr;
-            for place in places[j..].iter_mut().step_by(step) {
-                *place = Access {
-                    thread,
-                    pc: access.pc,
-                    kind: access.kind,
-                    addr,
-                    size: access.size,
-                };
-                addr = addr.wrapping_add(access.stride);
+        match body {
+            [_] => fill::<1>(places, thread, body),
+            [_, _] => fill::<2>(places, thread, body),
+            [_, _, _] => fill::<3>(places, thread, body),
+            [_, _, _, _] => fill::<4>(places, thread, body),
+            _ => {
+                for chunk in places.chunks_exact_mut(body.len()) {
+                    for (place, access) in chunk.iter_mut().zip(&mut *body) {
+                        *place = next(access, thread);
+                    }
+                }
             }
-            access.addr = addr;
         }
         let wanted = (accesses as u64).min(self.left);
         self.filled += wanted as usize;
@@ -196,6 +194,34 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         }
         Ok(())
     }
+}
+
+/// An access of the current iteration; moves on to the next.
+#[inline(always)]
+fn next(access: &mut LoopAccess, thread: Thread) -> Access {
+    let addr = access.addr;
+    access.addr = addr.wrapping_add(access.stride);
+    Access {
+        thread,
+        pc: access.pc,
+        kind: access.kind,
+        addr,
+        size: access.size,
+    }
+}
+
+/// Fills `places` with iterations of a body of `N` accesses, all of it in registers.
+fn fill<const N: usize>(places: &mut [Access], thread: Thread, body: &mut [LoopAccess]) {
+    let Some(body) = body.first_chunk_mut::<N>() else {
+        return;
+    };
+    let mut now = *body;
+    for chunk in places.chunks_exact_mut(N) {
+        for (place, access) in chunk.iter_mut().zip(&mut now) {
+            *place = next(access, thread);
+        }
+    }
+    *body = now;
 }
 
 impl<S: AccessSink> Consumer for Expander<'_, S> {
