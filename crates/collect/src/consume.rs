@@ -1,9 +1,10 @@
 //! The two consumers of executions: one expands them to accesses, one only counts.
+use crate::affine::Affine;
 use crate::decode::{advance, derive, step, Consumer, Run};
 use crate::linear::Linear;
 use crate::shape::{count, expand, Values};
 use crate::{Counts, Cut, DecodeError, Table, MOST_ACCESSES};
-use memtrail_model::{Access, AccessSink, Kind, Thread};
+use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Thread};
 use memtrail_tracee::XsaveTable;
 
 /// Accesses in a batch: it stays in the first-level cache between us and the sink.
@@ -28,6 +29,7 @@ pub struct Expander<'x, S: AccessSink> {
     /// Accesses still wanted.
     left: u64,
     thread: Thread,
+    affine: Affine,
     one_by_one: bool,
 }
 
@@ -40,6 +42,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             filled: 0,
             left: u64::MAX,
             thread: Thread::default(),
+            affine: Affine::default(),
             one_by_one: false,
         }
     }
@@ -91,6 +94,68 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         }
     }
 
+    /// The whole iterations of a run, if their addresses move evenly.
+    fn evenly(&mut self, run: &Run) -> bool {
+        let body = run.block.plan.accesses.len();
+        if self.one_by_one || run.complete < 2 || body > BATCH {
+            return false;
+        }
+        let mut affine = std::mem::take(&mut self.affine);
+        let even = affine.body(run.block, run.slots, run.complete);
+        let done = even.is_some();
+        if let Some(body) = even {
+            self.iterations(run.thread, run.complete, body);
+        }
+        self.affine = affine;
+        done
+    }
+
+    fn iterations(&mut self, thread: Thread, trips: u64, body: &mut [LoopAccess]) {
+        let whole = trips.checked_mul(body.len() as u64).filter(|&n| n <= self.left);
+        if let (Some(accesses), true) = (whole, self.sink.wants_loops()) {
+            if self.flush().looped(&LoopRun { thread, trips, body }) {
+                self.left -= accesses;
+                return;
+            }
+        }
+        if body.is_empty() {
+            return;
+        }
+        let mut trips = trips;
+        while trips > 0 && self.left > 0 {
+            let mut room = (self.batch.len() - self.filled) / body.len();
+            if room == 0 {
+                self.flush();
+                room = self.batch.len() / body.len();
+            }
+            let now = trips.min(room as u64);
+            self.fill(thread, now, body);
+            trips -= now;
+        }
+    }
+
+    /// Adds iterations to the batch, which has room for them.
+    fn fill(&mut self, thread: Thread, trips: u64, body: &mut [LoopAccess]) {
+        let accesses = trips as usize * body.len();
+        let places = &mut self.batch[self.filled..self.filled + accesses];
+        match body {
+            [_] => fill::<1>(places, thread, body),
+            [_, _] => fill::<2>(places, thread, body),
+            [_, _, _] => fill::<3>(places, thread, body),
+            [_, _, _, _] => fill::<4>(places, thread, body),
+            _ => {
+                for chunk in places.chunks_exact_mut(body.len()) {
+                    for (place, access) in chunk.iter_mut().zip(&mut *body) {
+                        *place = next(access, thread);
+                    }
+                }
+            }
+        }
+        let wanted = (accesses as u64).min(self.left);
+        self.filled += wanted as usize;
+        self.left -= wanted;
+    }
+
     /// The accesses of one execution, up to the cut if there is one.
     fn once(&mut self, run: &Run, cut: Option<&Cut>) -> Result<(), DecodeError> {
         let plan = &run.block.plan;
@@ -131,6 +196,34 @@ impl<'x, S: AccessSink> Expander<'x, S> {
     }
 }
 
+/// An access of the current iteration; moves on to the next.
+#[inline(always)]
+fn next(access: &mut LoopAccess, thread: Thread) -> Access {
+    let addr = access.addr;
+    access.addr = addr.wrapping_add(access.stride);
+    Access {
+        thread,
+        pc: access.pc,
+        kind: access.kind,
+        addr,
+        size: access.size,
+    }
+}
+
+/// Fills `places` with iterations of a body of `N` accesses, all of it in registers.
+fn fill<const N: usize>(places: &mut [Access], thread: Thread, body: &mut [LoopAccess]) {
+    let Some(body) = body.first_chunk_mut::<N>() else {
+        return;
+    };
+    let mut now = *body;
+    for chunk in places.chunks_exact_mut(N) {
+        for (place, access) in chunk.iter_mut().zip(&mut now) {
+            *place = next(access, thread);
+        }
+    }
+    *body = now;
+}
+
 impl<S: AccessSink> Consumer for Expander<'_, S> {
     const NEEDS_ADDRESSES: bool = true;
 
@@ -155,8 +248,15 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
         self.left -= accesses;
     }
 
-    fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError> {
+    fn run(&mut self, mut run: Run<'_>) -> Result<(), DecodeError> {
         self.switch(run.thread);
+        if self.evenly(&run) {
+            advance(run.block, run.slots, run.complete);
+            if run.cut.is_some() {
+                derive(run.block, run.slots);
+            }
+            run.complete = 0;
+        }
         for i in 0..run.complete {
             if self.full() {
                 return Ok(());
