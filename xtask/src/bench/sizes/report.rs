@@ -1,6 +1,6 @@
 //! From measurements to a table with verdicts, and to the raw data beside it.
 
-use super::peers::{self, XZ};
+use super::peers::{self, Packed, XZ};
 use super::{Measured, Options, PEER_ACCESSES, PEER_ACCESSES_QUICK};
 use crate::bench::report::put_results;
 use crate::project::{first_line_of, machine, today};
@@ -179,8 +179,7 @@ fn caption(options: &Options) -> String {
 fn versions(options: &Options) -> String {
     let mut all = vec![first_line_of("cc", &["--version"])];
     if options.peers {
-        let peers = ["gzip", "zstd", "xz"].map(|program| first_line_of(program, &["--version"]));
-        all.extend(peers.map(|line| line.trim_matches('*').trim().to_string()));
+        all.extend(peers::versions());
     }
     all.join(", ")
 }
@@ -211,14 +210,6 @@ fn row_json(all: &[Measured], index: usize) -> Value {
         .into_iter()
         .map(|v| (v.bound, Value::from(v.kept)))
         .collect();
-    let packed = measured.packed.as_ref().map(|packed| {
-        let bytes: serde_json::Map<String, Value> = packed
-            .bytes
-            .iter()
-            .map(|(name, bytes)| (name.to_string(), Value::from(*bytes)))
-            .collect();
-        json!({"accesses": packed.accesses, "bytes": bytes})
-    });
     json!({
         "name": measured.row.name(),
         "size": measured.row.size,
@@ -229,7 +220,7 @@ fn row_json(all: &[Measured], index: usize) -> Value {
         "file_growth_percent": growth.map(|g| g.file),
         "native_seconds": measured.native,
         "recorded_seconds": measured.recorded,
-        "peers": packed,
+        "peers": measured.packed.as_ref().map(Packed::json),
         "bounds": verdicts,
     })
 }
@@ -258,7 +249,6 @@ fn grouped(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::peers::Packed;
     use super::super::subjects;
     use super::*;
 

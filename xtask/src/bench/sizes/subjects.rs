@@ -131,7 +131,7 @@ pub const SUBJECTS: &[Subject] = &[
     dense("matmul", "50 1", "400 1", "100 1"),
     dense("trisolve", "100 10", "2400 10", "400 10"),
     dense("lu", "60", "500", "120"),
-    dense("stencil", "50 10", "400 80", "100 20"),
+    dense("stencil", "50 10", "430 85", "100 20"),
     dense("stencil3", "20 4", "180 4", "40 4"),
     dense("vadd", "2000 50", "1200000 50", "20000 50"),
     Subject {
