@@ -161,7 +161,7 @@ proptest! {
         // Whatever comes out: no panic.
         if let Ok(known) = Known::read(&mut reader) {
             for chunk in &known.streams {
-                let _ = words(&mut reader, chunk);
+                let _ = words(&mut reader, &known, chunk);
             }
         }
         let _ = memtrail_trace::check(&mut reader);
