@@ -24,11 +24,11 @@ pub struct Stamp {
 pub(crate) fn add_stamp(stamps: &mut Vec<Stamp>, begin: Stamp, new: Stamp) {
     if let Some(&last) = stamps.last() {
         let from = stamps.len().checked_sub(2).map_or(begin, |i| stamps[i]);
-        let (words, ticks) = (
-            u128::from(new.words - from.words),
+        let (accesses, ticks) = (
+            u128::from(new.accesses - from.accesses),
             u128::from(new.tsc.saturating_sub(from.tsc)),
         );
-        let expected = u128::from(last.words - from.words) * ticks / words.max(1);
+        let expected = u128::from(last.accesses - from.accesses) * ticks / accesses.max(1);
         let off = u128::from(last.tsc.saturating_sub(from.tsc)).abs_diff(expected);
         if off <= ticks / 32 {
             stamps.pop();
