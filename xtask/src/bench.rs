@@ -7,9 +7,11 @@
 //! process on another core and is not counted (`docs/benchmarks.md` says how).
 //!
 //! Bounds stand beside the ratios, so that a table is also a verdict.
+//! `bench sizes` is another table: what the recordings weigh.
 
 mod measure;
 mod report;
+mod sizes;
 mod workloads;
 
 use crate::{packages, project, Outcome};
@@ -50,16 +52,14 @@ impl Measured {
 }
 
 pub fn run(args: &[String]) -> Outcome {
+    if let Some(("sizes", rest)) = args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return sizes::run(rest);
+    }
     let options = parse(args)?;
     let chosen: Vec<&'static Workload> = if options.names.is_empty() {
         WORKLOADS.iter().collect()
     } else {
-        let find = |name: &String| {
-            WORKLOADS
-                .iter()
-                .find(|w| w.name == name)
-                .ok_or(format!("no workload `{name}`"))
-        };
+        let find = |name: &String| workloads::by_name(name).ok_or(format!("no workload `{name}`"));
         options.names.iter().map(find).collect::<Result<_, _>>()?
     };
     let mut needed: Vec<packages::Package> = chosen.iter().flat_map(|w| w.packages).copied().collect();

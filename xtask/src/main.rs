@@ -37,7 +37,8 @@ pub const SUBCOMMANDS: &[(&str, &str, Entry)] = &[
     ),
     (
         "bench",
-        "overhead table: [--quick] [--write] [--runs N] [--valgrind no] [--modes A,B] [NAME…]",
+        "overhead table: [--quick] [--write] [--runs N] [--valgrind no] [--modes A,B] [NAME…]\n             \
+         trace sizes: sizes [--quick] [--write] [--runs N] [--no-peers] [--keep] [--only NAME,…]",
         bench::run,
     ),
     ("tidy", "are the documents true? [--no-binary]", tidy::run),

@@ -10,11 +10,13 @@
 //! Not for: files (that is `memtrail-trace`), names, analysis.
 #![deny(unsafe_code)]
 
+mod affine;
 mod consume;
 mod counts;
 mod decode;
 mod drain;
 mod error;
+mod interleave;
 mod linear;
 mod message;
 #[allow(unsafe_code)] // the mapping: see its head
@@ -30,6 +32,7 @@ pub use counts::Counts;
 pub use decode::{extent, tail, Consumer, Cut, Mark, Run, State, Tail, ThreadDecoder};
 pub use drain::{CollectError, Drained, Piece, Sink};
 pub use error::DecodeError;
+pub use interleave::{interleave, Order, Segment, Stream, SLICE};
 pub use linear::Linear;
 pub use memtrail_tracee::{XsaveComponent, XsaveTable};
 pub use message::{parse as messages, Message, Messages};

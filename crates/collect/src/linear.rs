@@ -9,7 +9,7 @@
 //! accesses were made. Recipes are small and lie side by side: a program runs through many of them.
 //!
 //! **Invariant.** What a recipe gives is what [`crate::Expander`] gives without it.
-use crate::decode::{step_by, Consumer, InLoop, ThreadDecoder};
+use crate::decode::{Consumer, InLoop, ThreadDecoder};
 use crate::table::{Block, Table};
 use memtrail_model::{Access, Kind, Thread};
 use memtrail_ring::record::{CUT, END, LEFT};
@@ -139,10 +139,63 @@ impl Narrowed {
 #[derive(Clone, Copy, Debug)]
 struct Exit {
     rsp: Form,
+    /// `rsp` is a constant distance from what it was.
+    moves: bool,
     /// Accesses made until then.
     accesses: u16,
     /// The branch; meaningless for the end of the block.
     insn: u16,
+}
+
+impl Exit {
+    fn of(rsp: &Lin, accesses: usize, insn: u16) -> Option<Exit> {
+        Some(Exit {
+            rsp: Form::of(rsp)?,
+            moves: matches!(rsp.terms(), [(RSP, 1)]),
+            accesses: accesses.try_into().ok()?,
+            insn,
+        })
+    }
+
+    /// The stack pointer after the execution.
+    #[inline]
+    fn rsp(&self, slots: &Slots) -> u64 {
+        if self.moves {
+            slots[RSP as usize].wrapping_add(self.rsp.c)
+        } else {
+            self.rsp.eval(slots)
+        }
+    }
+}
+
+/// How a slot moves from one iteration to the next: by a constant and a multiple of another slot.
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    by: u64,
+    scale: u64,
+    mask: u64,
+    slot: u8,
+    plus: u8,
+}
+
+impl Move {
+    fn of(step: &Step) -> Move {
+        let (plus, scale) = step.plus.unwrap_or((RSP, 0));
+        Move {
+            by: step.by,
+            scale: scale as i64 as u64,
+            mask: if step.low32 { u32::MAX.into() } else { u64::MAX },
+            slot: step.slot as u8,
+            plus: plus as u8,
+        }
+    }
+
+    #[inline]
+    fn apply(&self, slots: &mut Slots) {
+        let distance = self.by.wrapping_add(slots[self.plus as usize].wrapping_mul(self.scale));
+        let value = &mut slots[self.slot as usize];
+        *value = value.wrapping_add(distance) & self.mask;
+    }
 }
 
 /// What is special in a partly steady loop.
@@ -150,7 +203,7 @@ struct Exit {
 struct Repeat {
     /// Slots that later records have.
     free: Box<[u8]>,
-    steps: Box<[Step]>,
+    moves: Box<[Move]>,
 }
 
 /// A block ready for expansion; ranges are of the arrays in [`Recipes`].
@@ -189,6 +242,7 @@ const NO_RECIPE: Recipe = Recipe {
             scales: [0; TERMS],
             slots: [0; TERMS],
         },
+        moves: false,
         accesses: 0,
         insn: 0,
     },
@@ -222,21 +276,14 @@ impl Recipes {
             .collect::<Option<_>>()?;
         let derived: Vec<_> = plan.derived.iter().map(Narrowed::of).collect::<Option<_>>()?;
         let side = |s: &Side| {
-            Some(Exit {
-                rsp: Form::of(&s.rsp)?,
-                accesses: plan.accesses.iter().take_while(|a| a.insn <= s.insn).count() as u16,
-                insn: s.insn,
-            })
+            let made = plan.accesses.iter().take_while(|a| a.insn <= s.insn).count();
+            Exit::of(&s.rsp, made, s.insn)
         };
         let sides: Vec<_> = plan.sides.iter().map(side).collect::<Option<_>>()?;
         let index = |len: usize| u32::try_from(len).ok();
         let recipe = Recipe {
             pc: plan.pc,
-            end: Exit {
-                rsp: Form::of(&plan.exit_rsp)?,
-                accesses: accesses.len() as u16,
-                insn: 0,
-            },
+            end: Exit::of(&plan.exit_rsp, accesses.len(), 0)?,
             accesses: index(self.accesses.len())?,
             sides: index(self.sides.len())?,
             derived: index(self.derived.len())?,
@@ -252,7 +299,7 @@ impl Recipes {
         if let Some(LoopPlan::Partly { free, steps }) = &plan.looping {
             self.repeats.push(Repeat {
                 free: free.iter().map(|&s| s as u8).collect(),
-                steps: steps.as_slice().into(),
+                moves: steps.iter().map(Move::of).collect(),
             });
         }
         self.accesses.extend(accesses);
@@ -273,13 +320,46 @@ impl Recipes {
         }
     }
 
-    #[inline]
-    fn derive(&self, recipe: &Recipe, slots: &mut Slots) {
+    /// Hands on the accesses of one execution; returns the stack pointer after it.
+    #[inline(always)]
+    fn execute<C: Consumer>(
+        &self,
+        thread: Thread,
+        recipe: &Recipe,
+        exit: &Exit,
+        slots: &mut Slots,
+        consumer: &mut C,
+    ) -> u64 {
         for (i, derived) in part(&self.derived, recipe.derived, recipe.derived_count)
             .iter()
             .enumerate()
         {
             slots[(recipe.first_derived as usize + i) % SLOTS] = derived.eval(slots);
+        }
+        consumer.linear(&Linear {
+            thread,
+            pc: recipe.pc,
+            accesses: part(&self.accesses, recipe.accesses, exit.accesses),
+            terms: recipe.terms,
+            slots,
+        });
+        exit.rsp(slots)
+    }
+
+    /// Fills in the values of a later iteration's record.
+    #[inline]
+    fn repeat(&self, recipe: &Recipe, slots: &mut Slots, values: &[u64]) {
+        let free = &self.repeats[recipe.repeat as usize - 1].free;
+        for (&slot, &value) in free.iter().zip(values) {
+            slots[slot as usize] = value;
+        }
+    }
+
+    /// Moves the slots to the next iteration.
+    #[inline]
+    fn step(&self, recipe: &Recipe, slots: &mut Slots) {
+        for step in &self.repeats[recipe.repeat as usize - 1].moves {
+            step.apply(slots);
         }
     }
 }
@@ -381,38 +461,26 @@ impl ThreadDecoder {
             let Some(exit) = recipes.exit(recipe, follows) else {
                 break;
             };
-            if recipe.terms == 0 {
+            if recipe.terms == 0 || !consumer.takes(exit.accesses.into()) {
                 break;
             }
             if !hot.role.is_steady() {
                 capture(slots, words, at, next);
             } else if in_loop == Some(hot.block) {
-                let free = &recipes.repeats[recipe.repeat as usize - 1].free;
-                for (&slot, &value) in free.iter().zip(&words[at + 1..next]) {
-                    slots[slot as usize] = value;
-                }
+                recipes.repeat(recipe, slots, &words[at + 1..next]);
             } else {
                 break;
             }
-            recipes.derive(recipe, slots);
-            consumer.linear(&Linear {
-                thread: self.thread,
-                pc: recipe.pc,
-                accesses: part(&recipes.accesses, recipe.accesses, exit.accesses),
-                terms: recipe.terms,
-                slots,
-            });
-            let rsp = exit.rsp.eval(slots);
-            let left = follows >= LEFT;
+            let rsp = recipes.execute(self.thread, recipe, exit, slots, consumer);
+            at = next;
             in_loop = None;
-            if recipe.repeat != 0 && !left {
-                for step in &recipes.repeats[recipe.repeat as usize - 1].steps {
-                    slots[step.slot as usize % SLOTS] = step_by(step, &slots[..], 1);
-                }
+            if follows >= LEFT {
+                at += 1;
+            } else if recipe.repeat != 0 {
+                recipes.step(recipe, slots);
                 in_loop = Some(hot.block);
             }
             slots[RSP as usize] = rsp;
-            at = next + usize::from(left);
         }
         if at > begin {
             self.leave(table, slots, in_loop);

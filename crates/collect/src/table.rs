@@ -3,6 +3,7 @@
 //! Plans are derived here from the blocks' code by the same pure function the runtime used.
 //! They are checked once, so that decoding can index without looking: after [`Table::insert`]
 //! every slot a plan refers to exists.
+use crate::affine::{is_even, moves};
 use crate::linear::Recipes;
 use crate::shape::Fixed;
 use crate::{Counts, DecodeError};
@@ -26,6 +27,8 @@ pub struct Block {
     pub sources: Box<[u8]>,
     /// What one whole execution (iteration) does, apart from shapes that depend on values.
     pub(crate) fixed: Fixed,
+    /// See [`is_even`].
+    pub(crate) even: bool,
     /// Derived slots matter even when accesses are only counted.
     pub(crate) counts_need_derived: bool,
 }
@@ -265,6 +268,7 @@ impl Block {
         let rsp_derived = plan.exit_rsp.terms().iter().any(|t| t.0 as usize >= derived_from);
         Block {
             id,
+            even: is_even(&plan),
             counts_need_derived: !fixed.dynamic.is_empty() || rsp_derived,
             fixed,
             plan,
@@ -346,7 +350,7 @@ impl Block {
 
 /// Whether stepped slots depend on nothing but the number of iterations.
 fn steps_apart(steps: &[Step], free: &[Slot]) -> bool {
-    let moves = |slot: Slot| free.contains(&slot) || steps.iter().any(|s| s.slot == slot);
+    let moves = |slot: Slot| free.contains(&slot) || steps.iter().any(|s| s.slot == slot && moves(s));
     steps
         .iter()
         .all(|s| !free.contains(&s.slot) && s.plus.is_none_or(|(slot, _)| !moves(slot)))

@@ -38,11 +38,6 @@ impl<'x, S: StepSink> Walker<'x, S> {
         self
     }
 
-    /// Whether the limit has been reached.
-    pub fn full(&self) -> bool {
-        self.left == 0
-    }
-
     pub fn sink(&self) -> &S {
         &self.sink
     }
@@ -75,9 +70,9 @@ impl<'x, S: StepSink> Walker<'x, S> {
                 };
                 let each = per_element(&access.shape);
                 let (sink, left, mut made) = (&mut self.sink, &mut self.left, 0);
-                expand(access, &values, |kind, addr, size| {
+                expand(access, &values, 0, |kind, addr, size| {
                     if *left == 0 {
-                        return;
+                        return false;
                     }
                     *left -= 1;
                     if !told || each > 0 && made == each {
@@ -92,6 +87,7 @@ impl<'x, S: StepSink> Walker<'x, S> {
                         addr,
                         size,
                     });
+                    true
                 })?;
             }
         }
@@ -120,6 +116,10 @@ impl<S: StepSink> Consumer for Walker<'_, S> {
 
     fn expect(&mut self, _table: &Table) {}
     fn ended(&mut self, _outcome: u32) {}
+
+    fn full(&self) -> bool {
+        self.left == 0
+    }
 
     fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError> {
         for i in 0..run.complete {

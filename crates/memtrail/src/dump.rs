@@ -3,7 +3,7 @@ use crate::args::DumpArgs;
 use crate::info::{open, warn_unless_whole};
 use memtrail_collect::Expander;
 use memtrail_model::{Access, AccessSink, Thread};
-use memtrail_trace::{replay, Ending, Filter, Known};
+use memtrail_trace::{replay, Ending, Error, Filter, Known};
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
 /// Prints accesses; remembers the first error, since a sink cannot return one.
@@ -44,8 +44,9 @@ pub fn command(args: &DumpArgs) -> anyhow::Result<u8> {
     let mut printer = expander.into_sink();
     let flushed = printer.out.flush();
     replayed?;
-    match printer.failed.or(flushed.err()) {
-        Some(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
-        _ => Ok(u8::from(matches!(known.ending, Ending::Damaged { .. }))),
+    match (printer.failed.or(flushed.err()), known.ending) {
+        (Some(e), _) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
+        (_, Ending::Damaged { at, what }) => Err(Error::Damaged { at, what }.into()),
+        _ => Ok(0),
     }
 }

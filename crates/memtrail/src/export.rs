@@ -5,10 +5,10 @@ use crate::import::is_same;
 use crate::info::{open, warn_unless_whole, Recording};
 use crate::say;
 use anyhow::{bail, Context};
-use memtrail_collect::{Expander, Message, Walker};
+use memtrail_collect::{Consumer, Expander, Message, Walker};
 use memtrail_formats::{din, drmemtrace, lackey, raw, text, Encode, Export, LeftOut};
 use memtrail_model::Thread;
-use memtrail_trace::{create, replay, Ending, Filter, Known};
+use memtrail_trace::{create, replay, Ending, Error, Filter, Known};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
@@ -69,7 +69,10 @@ pub fn command(args: &ExportArgs) -> anyhow::Result<u8> {
     if several {
         say::line("several threads are in one stream: the format has none; --thread picks one");
     }
-    Ok(u8::from(matches!(known.ending, Ending::Damaged { .. })))
+    match known.ending {
+        Ending::Damaged { at, what } => Err(Error::Damaged { at, what }.into()),
+        _ => Ok(0),
+    }
 }
 
 /// Replays into a format.

@@ -213,6 +213,9 @@ fn recordings_cut_off_or_damaged_are_recognised() {
     let check = memtrail(&dir, &["check", "bad"]);
     assert_eq!(check.status.code(), Some(125));
     assert!(stderr(&check).contains("damaged"), "{}", stderr(&check));
+    let dump = memtrail(&dir, &["dump", "bad"]);
+    assert_eq!(dump.status.code(), Some(125));
+    assert!(stderr(&dump).contains("damaged"), "{}", stderr(&dump));
     let check = memtrail(&dir, &["info", "/etc/passwd"]);
     assert!(stderr(&check).contains("not a memtrail recording"));
 }

@@ -63,8 +63,57 @@ impl fmt::Display for Access {
     }
 }
 
+/// One access of the body of a loop whose addresses move evenly.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LoopAccess {
+    /// Address of the instruction in the target.
+    pub pc: u64,
+    pub kind: Kind,
+    /// Bytes touched.
+    pub size: u32,
+    /// Address in the first iteration.
+    pub addr: u64,
+    /// How far the address moves from one iteration to the next, modulo 2^64.
+    pub stride: u64,
+}
+
+/// Iterations of a loop, whole: access `j` of iteration `i` touches `body[j].addr + i * body[j].stride`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LoopRun<'a> {
+    pub thread: Thread,
+    pub trips: u64,
+    /// The accesses of each iteration, in order.
+    pub body: &'a [LoopAccess],
+}
+
+impl LoopRun<'_> {
+    /// Its accesses, one by one.
+    pub fn accesses(&self) -> impl Iterator<Item = Access> + '_ {
+        let thread = self.thread;
+        let iteration = move |i: u64| {
+            self.body.iter().map(move |a| Access {
+                thread,
+                pc: a.pc,
+                kind: a.kind,
+                addr: a.addr.wrapping_add(i.wrapping_mul(a.stride)),
+                size: a.size,
+            })
+        };
+        (0..self.trips).flat_map(iteration)
+    }
+}
+
 /// Whoever consumes accesses: counters, printers, simulators.
 pub trait AccessSink {
     /// Accesses of one thread, in program order.
     fn accesses(&mut self, batch: &[Access]);
+    /// Whether [`AccessSink::looped`] is worth asking.
+    fn wants_loops(&self) -> bool {
+        false
+    }
+    /// Takes a run of iterations whole, in its place among the accesses. If it returns `false` the run
+    /// comes as accesses.
+    fn looped(&mut self, _run: &LoopRun<'_>) -> bool {
+        false
+    }
 }

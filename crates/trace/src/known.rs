@@ -121,7 +121,8 @@ impl Known {
                     start: tsc,
                     end: None,
                 };
-                self.threads.insert(thread, info);
+                // A thread that execs tells of itself again.
+                self.threads.entry(thread).or_insert(info);
             }
             Message::ThreadEnd { thread, status, tsc } => {
                 if let Some(info) = self.threads.get_mut(&thread) {

@@ -90,16 +90,16 @@ impl Open {
     /// Adds the next piece of the thread.
     fn add(&mut self, head: &StreamHead, more: Stream, folder: &mut Folder) {
         let begin = Stamp {
-            words: 0,
+            accesses: 0,
             tsc: self.head.begin,
         };
-        let base = self.head.words;
+        let base = self.head.accesses;
         let first = Stamp {
-            words: base,
+            accesses: base,
             tsc: head.begin.max(self.head.begin),
         };
         let later = more.stamps.iter().map(|s| Stamp {
-            words: base + s.words,
+            accesses: base + s.accesses,
             tsc: s.tsc,
         });
         for stamp in std::iter::once(first).chain(later) {
@@ -336,11 +336,11 @@ impl<W: Write + Send + 'static> Sink for Pipeline<W> {
         });
         if raw.head.words > 0 {
             let begin = Stamp {
-                words: 0,
+                accesses: 0,
                 tsc: raw.head.begin,
             };
             let stamp = Stamp {
-                words: raw.head.words,
+                accesses: raw.head.accesses,
                 tsc: p.begin.max(raw.head.begin),
             };
             add_stamp(&mut raw.stamps, begin, stamp);

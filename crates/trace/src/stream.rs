@@ -3,20 +3,20 @@
 //! ```text
 //! payload := state stamps descriptors
 //! state   := rsp fs gs loop captured… held…      (numbers; loop: 0, or 1 + id; lists with their length before)
-//! stamps  := count (words ticks)*                (each since the one before)
+//! stamps  := count (accesses ticks)*             (each since the one before)
 //! ```
-//! A stamp says that so many words after the previous one were written that many ticks later; before the first is
+//! A stamp says that so many accesses after the previous one the time was that many ticks later; before the first is
 //! the chunk's begin. Between stamps time is taken to pass evenly.
 use crate::leaves::{Leaves, Words};
 use crate::varint::{put, Bad, Fields};
 use memtrail_collect::{DecodeError, State};
 use memtrail_descriptor::{decode, fold, Encoder, Events, Folder, Pack};
 
-/// A point in the words of a chunk, and in time.
+/// A point among the accesses of a chunk, and in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Words of the chunk before it.
-    pub words: u64,
+    /// Accesses of the chunk before it.
+    pub accesses: u64,
     pub tsc: u64,
 }
 
@@ -24,11 +24,11 @@ pub struct Stamp {
 pub(crate) fn add_stamp(stamps: &mut Vec<Stamp>, begin: Stamp, new: Stamp) {
     if let Some(&last) = stamps.last() {
         let from = stamps.len().checked_sub(2).map_or(begin, |i| stamps[i]);
-        let (words, ticks) = (
-            u128::from(new.words - from.words),
+        let (accesses, ticks) = (
+            u128::from(new.accesses - from.accesses),
             u128::from(new.tsc.saturating_sub(from.tsc)),
         );
-        let expected = u128::from(last.words - from.words) * ticks / words.max(1);
+        let expected = u128::from(last.accesses - from.accesses) * ticks / accesses.max(1);
         let off = u128::from(last.tsc.saturating_sub(from.tsc)).abs_diff(expected);
         if off <= ticks / 32 {
             stamps.pop();
@@ -79,9 +79,12 @@ pub(crate) fn encode(stream: &Stream, begin: u64, leaves: &Leaves, encoder: &mut
         list.iter().for_each(|&w| put(&mut out, w));
     }
     put(&mut out, stream.stamps.len() as u64);
-    let mut before = Stamp { words: 0, tsc: begin };
+    let mut before = Stamp {
+        accesses: 0,
+        tsc: begin,
+    };
     for &stamp in &stream.stamps {
-        put(&mut out, stamp.words.wrapping_sub(before.words));
+        put(&mut out, stamp.accesses.wrapping_sub(before.accesses));
         put(&mut out, stamp.tsc.wrapping_sub(before.tsc));
         before = stamp;
     }
@@ -118,9 +121,12 @@ pub(crate) fn read(payload: &[u8], begin: u64, leaves: &Leaves, most: usize) -> 
     state.captured = list(&mut fields)?;
     state.held = list(&mut fields)?;
     let mut stamps = Vec::new();
-    let mut last = Stamp { words: 0, tsc: begin };
+    let mut last = Stamp {
+        accesses: 0,
+        tsc: begin,
+    };
     for _ in 0..fields.number()? {
-        last.words = last.words.wrapping_add(fields.number()?);
+        last.accesses = last.accesses.wrapping_add(fields.number()?);
         last.tsc = last.tsc.wrapping_add(fields.number()?);
         stamps.push(last);
     }

@@ -7,6 +7,7 @@ use memtrail_trace::{
     create, words, ChunkKind, Ending, Error, Known, Module, Reader, StreamHead, ThreadInfo, Totals, Writer,
     CHUNK_HEAD_BYTES,
 };
+use proptest::prelude::*;
 use std::io::{Cursor, ErrorKind};
 
 #[test]
@@ -139,6 +140,31 @@ fn what_stands_before_the_damage_is_used() {
                 assert_eq!(words(&mut reader, &known, chunk).unwrap(), *expected);
             }
         }
+    }
+}
+
+proptest! {
+    /// As somebody would damage a file who knows about checksums.
+    #[test]
+    fn wrong_payloads_with_right_checksums_do_no_harm(which in 0usize..9, at in any::<u16>(), byte in any::<u8>()) {
+        let r = recording();
+        let begin = r.ends[which] as usize;
+        let end = r.ends[which + 1] as usize;
+        let payload = begin + CHUNK_HEAD_BYTES..end;
+        let mut bytes = r.bytes.clone();
+        bytes[payload.start + usize::from(at) % payload.len()] = byte;
+        let crc = crc32fast::hash(&bytes[payload]);
+        bytes[begin + 64..begin + 68].copy_from_slice(&crc.to_le_bytes());
+        let crc = crc32fast::hash(&bytes[begin..begin + 68]);
+        bytes[begin + 68..begin + 72].copy_from_slice(&crc.to_le_bytes());
+        let mut reader = Reader::open(Cursor::new(bytes)).unwrap();
+        // Whatever comes out: no panic.
+        if let Ok(known) = Known::read(&mut reader) {
+            for chunk in &known.streams {
+                let _ = words(&mut reader, &known, chunk);
+            }
+        }
+        let _ = memtrail_trace::check(&mut reader);
     }
 }
 

@@ -98,22 +98,27 @@ fn versions() -> String {
 
 /// The dated table and, beside it, every sample.
 pub fn write(all: &[Measured], table: &str) -> Result<(), String> {
-    let dir = root().join("bench/results");
-    std::fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     let date = today();
-    let put = |name: String, text: String| {
-        let path = dir.join(name);
-        std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))
-    };
-    put(format!("{date}.md"), format!("# Benchmarks of {date}\n\n{table}"))?;
     let raw = json!({
         "date": date,
         "machine": machine(),
         "versions": versions(),
         "workloads": all.iter().map(workload_json).collect::<Vec<_>>(),
     });
-    put(format!("{date}.json"), format!("{raw:#}\n"))?;
-    eprintln!("bench: wrote bench/results/{date}.md and .json");
+    put_results(&date, &format!("# Benchmarks of {date}\n\n{table}"), &raw)
+}
+
+/// Writes `bench/results/NAME.md` and `.json`.
+pub fn put_results(name: &str, table: &str, raw: &Value) -> Result<(), String> {
+    let dir = root().join("bench/results");
+    std::fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    let put = |name: String, text: &str| {
+        let path = dir.join(name);
+        std::fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))
+    };
+    put(format!("{name}.md"), table)?;
+    put(format!("{name}.json"), &format!("{raw:#}\n"))?;
+    eprintln!("bench: wrote bench/results/{name}.md and .json");
     Ok(())
 }
 

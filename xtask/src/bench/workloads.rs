@@ -38,6 +38,13 @@ pub struct Workload {
 }
 
 impl Workload {
+    /// The full and the quick size.
+    pub fn sizes(&self) -> (&'static str, &'static str) {
+        match self.program {
+            Program::Kernel { full, quick } | Program::Command { full, quick, .. } => (full, quick),
+        }
+    }
+
     /// Starts last milliseconds: many more runs are needed, and affordable.
     pub fn repeat(&self) -> usize {
         match self.program {
@@ -205,16 +212,25 @@ pub struct Prepared {
     pub env: Vec<(String, String)>,
 }
 
-pub fn prepare(workload: &Workload, quick: bool, base: &Path) -> Result<Prepared, String> {
-    let dir = base.join(workload.name);
-    std::fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-    let env = [
+/// The same for every run: no locale, no random hash seeds, no version manager's programs.
+pub fn environment() -> Vec<(String, String)> {
+    let fixed = [
         ("PATH", PATH),
         ("LC_ALL", "C"),
         ("PYTHONHASHSEED", "0"),
         ("PYTHONDONTWRITEBYTECODE", "1"),
     ];
-    let env: Vec<(String, String)> = env.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    fixed.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
+}
+
+pub fn by_name(name: &str) -> Option<&'static Workload> {
+    WORKLOADS.iter().find(|w| w.name == name)
+}
+
+pub fn prepare(workload: &Workload, quick: bool, base: &Path) -> Result<Prepared, String> {
+    let dir = base.join(workload.name);
+    std::fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    let env = environment();
     let argv = match &workload.program {
         Program::Kernel { full, quick: small } => {
             let source = root().join("bench/kernels").join(format!("{}.c", workload.name));
@@ -242,7 +258,8 @@ pub fn prepare(workload: &Workload, quick: bool, base: &Path) -> Result<Prepared
     Ok(Prepared { argv, dir, env })
 }
 
-fn setup(argv: &[&str], dir: &Path, env: &[(String, String)]) -> Result<(), String> {
+/// Runs a command that must succeed, natively; what it said is in the error.
+pub fn setup(argv: &[&str], dir: &Path, env: &[(String, String)]) -> Result<(), String> {
     let mut job = Job::new(argv, dir);
     let errors = dir.join("setup.txt");
     job.stderr = Some(errors.clone());

@@ -276,6 +276,11 @@ fn random_plan(rng: &mut Rng) -> Plan {
             for &slot in stepped.iter().filter(|&&s| s != FIRST) {
                 steps.push(random_step(rng, slot, &unchanging));
             }
+            for &slot in &unchanging {
+                if rng.one_in(2) {
+                    steps.push(by(slot, 0));
+                }
+            }
             Some(LoopPlan::Affine { steps, counter })
         }
         2 => Some(LoopPlan::Partly {

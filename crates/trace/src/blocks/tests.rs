@@ -18,22 +18,23 @@ fn table() -> Table {
 }
 
 /// Small and large numbers.
-fn number() -> impl Strategy<Value = u64> {
+fn number() -> BoxedStrategy<u64> {
     prop_oneof![
         (0u32..64, any::<u64>()).prop_map(|(s, v)| v >> s),
         (0u32..64, any::<u64>()).prop_map(|(s, v)| (v >> s).wrapping_neg()),
         Just(1 << 63),
         Just((1u64 << 63) - 1),
     ]
+    .boxed()
 }
-fn scale() -> impl Strategy<Value = i32> {
-    prop_oneof![Just(1), Just(8), Just(-1), any::<i32>()]
+fn scale() -> BoxedStrategy<i32> {
+    prop_oneof![Just(1), Just(8), Just(-1), any::<i32>()].boxed()
 }
-fn kind() -> impl Strategy<Value = Kind> {
-    prop_oneof![Just(Kind::Read), Just(Kind::Write), Just(Kind::Prefetch)]
+fn kind() -> BoxedStrategy<Kind> {
+    prop_oneof![Just(Kind::Read), Just(Kind::Write), Just(Kind::Prefetch)].boxed()
 }
 
-fn lin(slots: Range<Slot>) -> impl Strategy<Value = Lin> {
+fn lin(slots: Range<Slot>) -> BoxedStrategy<Lin> {
     let term = (slots, scale());
     let general = (number(), vec(term, 0..=3)).prop_map(|(c, terms)| {
         let mut lin = Lin::constant(c);
@@ -41,10 +42,10 @@ fn lin(slots: Range<Slot>) -> impl Strategy<Value = Lin> {
         lin.terms[..terms.len()].copy_from_slice(&terms);
         lin
     });
-    prop_oneof![general, number().prop_map(stack)]
+    prop_oneof![general, number().prop_map(stack)].boxed()
 }
 
-fn addr(slots: Slot) -> impl Strategy<Value = Addr> {
+fn addr(slots: Slot) -> BoxedStrategy<Addr> {
     let segment = prop_oneof![
         Just(None),
         Just(None),
@@ -53,19 +54,22 @@ fn addr(slots: Slot) -> impl Strategy<Value = Addr> {
         (0..slots).prop_map(Some)
     ];
     let low32 = prop_oneof![Just(false), Just(false), Just(true)];
-    (lin(0..slots), low32, segment).prop_map(|(lin, low32, segment)| Addr { lin, low32, segment })
+    (lin(0..slots), low32, segment)
+        .prop_map(|(lin, low32, segment)| Addr { lin, low32, segment })
+        .boxed()
 }
 
 /// A mask of a vector of at most eight lanes of at most a byte: it lies in one word.
-fn mask(slots: Slot) -> impl Strategy<Value = Mask> {
+fn mask(slots: Slot) -> BoxedStrategy<Mask> {
     prop_oneof![
         Just(Mask::All),
         (0..slots).prop_map(Mask::Bits),
         (0..slots).prop_map(|first| Mask::SignOf { first, bytes: 1 }),
     ]
+    .boxed()
 }
 
-fn shape(slots: Slot) -> impl Strategy<Value = Shape> {
+fn shape(slots: Slot) -> BoxedStrategy<Shape> {
     let size = || prop_oneof![(0u32..8).prop_map(|s| 1 << s), any::<u32>()];
     let plain = (addr(slots), size()).prop_map(|(addr, size)| Shape::Plain { addr, size });
     let line = (addr(slots), size()).prop_map(|(addr, size)| Shape::Line { addr, size });
@@ -138,10 +142,10 @@ fn shape(slots: Slot) -> impl Strategy<Value = Shape> {
             high,
             layout,
         });
-    prop_oneof![4 => plain, 1 => line, 1 => repeat, 1 => masked, 1 => lanes, 1 => bit, 1 => xstate]
+    prop_oneof![4 => plain, 1 => line, 1 => repeat, 1 => masked, 1 => lanes, 1 => bit, 1 => xstate].boxed()
 }
 
-fn derived(first: Slot) -> impl Strategy<Value = Vec<Derived>> {
+fn derived(first: Slot) -> BoxedStrategy<Vec<Derived>> {
     let narrow = prop_oneof![
         Just(Narrow::Zero8),
         Just(Narrow::Zero16),
@@ -152,34 +156,37 @@ fn derived(first: Slot) -> impl Strategy<Value = Vec<Derived>> {
     ];
     vec((narrow, lin(0..first)), 0..4)
         .prop_map(|all| all.into_iter().map(|(narrow, of)| Derived { narrow, of }).collect())
+        .boxed()
 }
 
-fn step(slots: Slot) -> impl Strategy<Value = Step> {
+fn step(slots: Slot) -> BoxedStrategy<Step> {
     let plus = proptest::option::of((0..slots, scale()));
-    (0..slots, number(), any::<bool>(), plus).prop_map(|(slot, by, low32, plus)| Step { slot, by, low32, plus })
+    (0..slots, number(), any::<bool>(), plus)
+        .prop_map(|(slot, by, low32, plus)| Step { slot, by, low32, plus })
+        .boxed()
 }
 
-fn looping(slots: Slot) -> impl Strategy<Value = Option<LoopPlan>> {
+fn looping(slots: Slot) -> BoxedStrategy<Option<LoopPlan>> {
     let affine = (vec(step(slots), 0..4), step(slots)).prop_map(|(steps, mut counter)| {
         counter.by |= u64::from(counter.by == 0);
         LoopPlan::Affine { steps, counter }
     });
     let partly =
         (vec(step(slots), 0..4), vec(0..slots, 0..4)).prop_map(|(steps, free)| LoopPlan::Partly { steps, free });
-    prop_oneof![2 => Just(None), 1 => affine.prop_map(Some), 1 => partly.prop_map(Some)]
+    prop_oneof![2 => Just(None), 1 => affine.prop_map(Some), 1 => partly.prop_map(Some)].boxed()
 }
 
 /// An instruction: its length, accesses, and the way out if it is one.
 type Instruction = (u16, Vec<(Kind, Shape)>, Option<(Lin, u64)>);
 
-fn instruction(slots: Slot) -> impl Strategy<Value = Instruction> {
+fn instruction(slots: Slot) -> BoxedStrategy<Instruction> {
     let length = prop_oneof![8 => 1u16..=15, 1 => 16u16..3000];
     let accesses = prop_oneof![4 => vec((kind(), shape(slots)), 0..3), 1 => vec((kind(), shape(slots)), 3..6)];
     let side = proptest::option::weighted(0.2, (lin(0..slots), number()));
-    (length, accesses, side)
+    (length, accesses, side).boxed()
 }
 
-fn plan() -> impl Strategy<Value = Plan> {
+fn plan() -> BoxedStrategy<Plan> {
     (2u16..9)
         .prop_flat_map(|words| (Just(words), derived(FIRST + words - 1)))
         .prop_flat_map(|(words, derived)| {
@@ -218,10 +225,11 @@ fn plan() -> impl Strategy<Value = Plan> {
             }
             plan
         })
+        .boxed()
 }
 
 /// Blocks with ids that mostly follow each other.
-fn blocks() -> impl Strategy<Value = Vec<Block>> {
+fn blocks() -> BoxedStrategy<Vec<Block>> {
     let source = proptest::collection::vec(0u8..=16, 8);
     vec(
         (
@@ -250,6 +258,7 @@ fn blocks() -> impl Strategy<Value = Vec<Block>> {
         }
         blocks
     })
+    .boxed()
 }
 
 fn encode(blocks: &[Block]) -> [Vec<u8>; COLUMNS] {
@@ -266,7 +275,7 @@ fn decode_into_table(columns: &[Vec<u8>; COLUMNS]) -> Result<Table, Wrong> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn plans_come_back_as_they_were(blocks in blocks()) {
