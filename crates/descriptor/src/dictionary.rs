@@ -52,6 +52,14 @@ impl Dictionary {
     pub fn len(&self) -> usize {
         self.definitions.len()
     }
+    /// Definitions, and the parts of all bodies.
+    pub fn weight(&self) -> usize {
+        let parts = |d: &Definition| match d {
+            Definition::Leaf(_) => 1,
+            Definition::Loop(body) => 1 + body.len(),
+        };
+        self.definitions.iter().map(parts).sum()
+    }
     pub fn is_empty(&self) -> bool {
         self.definitions.is_empty()
     }

@@ -2,8 +2,10 @@
 mod common;
 
 use common::{import, replayed, through};
-use memtrail_formats::{din, drmemtrace, lackey, text, Error, Event, Source};
+use memtrail_collect::{Block, Message, Piece, Sink};
+use memtrail_formats::{din, drmemtrace, lackey, text, Error, Event, Importer, Source};
 use memtrail_model::{Access, Kind, Thread};
+use std::io;
 use Kind::{Prefetch, Read, Write};
 
 fn all(source: &mut dyn Source) -> Vec<Event> {
@@ -359,8 +361,35 @@ fn a_trace_without_accesses_is_refused() {
 }
 
 #[test]
+fn loops_without_accesses_are_kept() {
+    let loops = "2 10\n2 14\n2 18\n".repeat(20);
+    let told = through(&mut din::Reader::new(format!("2 8\n0 80\n{loops}").as_bytes(), 4));
+    assert_eq!(told.accesses, [access(0, 8, Read, 0x80, 4)]);
+    let mut instructions = vec![(0, 8, 0)];
+    (0..20).for_each(|_| instructions.extend([(0, 0x10, 0), (0, 0x14, 0), (0, 0x18, 0)]));
+    assert_eq!(told.instructions, instructions);
+}
+
+/// Keeps nothing.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn blocks(&mut self, _blocks: &[Block]) -> io::Result<()> {
+        Ok(())
+    }
+    fn message(&mut self, _process: u32, _message: &Message) -> io::Result<()> {
+        Ok(())
+    }
+    fn records(&mut self, _piece: &Piece<'_>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
 fn more_threads_than_any_program_has_are_refused() {
     let sample: String = (0..70_000).map(|t| format!("{t} 0x1 R 0x2 8\n")).collect();
-    let error = import(&mut [&mut text::Reader::new(sample.as_bytes())]).unwrap_err();
+    let mut nowhere = Nowhere;
+    let mut importer = Importer::new(&mut nowhere).unwrap();
+    let error = importer.read(&mut text::Reader::new(sample.as_bytes())).unwrap_err();
     assert_eq!(error.to_string(), "there are more than 65536 different threads in it");
 }

@@ -51,6 +51,9 @@ pub fn command(args: &ExportArgs) -> anyhow::Result<u8> {
             bail!("{}: there is no thread {thread} in it", args.file.display());
         }
     }
+    if threads.is_empty() {
+        bail!("{}: there is no access in it", args.file.display());
+    }
     let (accesses, left_out) = if args.format == ExportFormat::Drmemtrace {
         directory(args, &mut reader, &known, &threads)?
     } else {
@@ -133,8 +136,13 @@ fn single(args: &ExportArgs, reader: &mut Recording, known: &Known) -> anyhow::R
         None => write(reader, known, &filter, limit, format, Stdout(io::stdout().lock())),
         Some(path) => {
             let file = create_file(path, args.force)?;
-            write(reader, known, &filter, limit, format, file)
-                .with_context(|| format!("cannot write {}", path.display()))
+            let is_file = file.metadata().is_ok_and(|m| m.is_file());
+            let written = write(reader, known, &filter, limit, format, file);
+            if is_file && matches!(written, Ok((0, _))) {
+                // What is empty is of no use. An error is on its way to the user.
+                let _ = std::fs::remove_file(path);
+            }
+            written.with_context(|| format!("cannot write {}", path.display()))
         }
     }
 }

@@ -144,7 +144,7 @@ pub fn command(args: &ImportArgs) -> anyhow::Result<u8> {
     let output = Output::create(path, args.force)?;
     let (writer, path) = output.start(&header(args, format))?;
     let name = || path.display().to_string();
-    let pipeline = Pipeline::new(writer, Limits::of(Limits::DEFAULT_BYTES)).context("cannot start threads")?;
+    let pipeline = Pipeline::new(writer, Limits::of(Limits::DEFAULT_BYTES));
     let mut watched = Watched {
         pipeline,
         progress: Progress::new(),

@@ -1,6 +1,6 @@
 //! Imports into memory and replays.
 use memtrail_collect::{Counts, Expander, StepSink, Walker};
-use memtrail_formats::{Encode, Error, Event, Export, Imported, Importer, Source};
+use memtrail_formats::{Error, Imported, Importer, Source};
 use memtrail_model::{Access, AccessSink, Thread};
 use memtrail_trace::{check, replay, Filter, Header, Known, Limits, Pipeline, Reader, Totals, Writer};
 use std::io::Cursor;
@@ -43,7 +43,7 @@ fn header() -> Header {
 /// A recording in memory of what sources tell.
 pub fn import(sources: &mut [&mut dyn Source]) -> Result<(Vec<u8>, Imported), Error> {
     let writer = Writer::new(Vec::new(), &header()).unwrap();
-    let mut pipeline = Pipeline::new(writer, Limits::of(Limits::LEAST_BYTES)).unwrap();
+    let mut pipeline = Pipeline::new(writer, Limits::of(Limits::LEAST_BYTES));
     let mut importer = Importer::new(&mut pipeline)?;
     for source in sources {
         importer.read(*source)?;
@@ -85,39 +85,4 @@ pub fn through(source: &mut dyn Source) -> Told {
     assert_eq!(counts.accesses(), told.accesses.len() as u64);
     assert_eq!(counts.instructions, told.instructions.len() as u64);
     told
-}
-
-/// A source of events that are known already.
-pub struct Known1(pub std::vec::IntoIter<Event>);
-
-impl Source for Known1 {
-    fn next(&mut self) -> Result<Option<Event>, Error> {
-        Ok(self.0.next())
-    }
-}
-
-/// What a format makes of events of one thread.
-pub fn exported(format: impl Encode, thread: u32, events: &[Event]) -> Vec<u8> {
-    let instructions = format.wants_instructions();
-    let mut export = Export::new(format, Vec::new());
-    let mut at = 0;
-    for event in events {
-        match *event {
-            Event::Instruction { pc, bytes } => {
-                at = pc;
-                if instructions {
-                    export.instruction(Thread(thread), pc, bytes);
-                }
-            }
-            Event::Access { kind, addr, size } => export.access(&Access {
-                thread: Thread(thread),
-                pc: at,
-                kind,
-                addr,
-                size,
-            }),
-            Event::Thread { .. } | Event::Time(_) => {}
-        }
-    }
-    export.finish().unwrap().2
 }
