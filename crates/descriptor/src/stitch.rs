@@ -3,7 +3,9 @@
 //! Where a piece ends in the middle of a nest, the nest's parts on both sides are: loops of the
 //! same kind, of which the second goes on where the first stopped; and whole or partial iterations
 //! that stand before or after them. Three rules put them together again, innermost first; what
-//! they complete is folded as usual. Only events near the border are looked at.
+//! they complete is folded as usual. A loop that was cut inside its body begins elsewhere in the body
+//! behind the cut; a fourth rule turns it until it begins as early as it can, as everywhere else.
+//! Only events near the border are looked at.
 use crate::dictionary::Definition;
 use crate::events::Events;
 use crate::fold::Folder;
@@ -40,11 +42,22 @@ pub fn stitch(events: &mut Events, more: Events, folder: &mut Folder) {
 fn join(events: &mut Events) -> bool {
     let mut before = core::mem::take(events);
     let mut out = Events::new(core::mem::take(&mut before.dictionary));
+    let mut turned = false;
+    let mut tails = Vec::new();
     for i in 0..before.len() {
         out.push(before.kinds[i], before.parameters(i));
         while join_last(&mut out) {}
+        while let Some(tail) = turn(&mut out) {
+            tails.push(tail);
+            while join_last(&mut out) {}
+        }
+        turned |= !tails.is_empty();
+        while let Some((kind, parameters)) = tails.pop() {
+            out.push(kind, &parameters);
+            while join_last(&mut out) {}
+        }
     }
-    let changed = out.len() != before.len();
+    let changed = turned || out.len() != before.len();
     *events = out;
     changed
 }
@@ -156,4 +169,37 @@ fn append_iteration(events: &mut Events, last: usize) -> bool {
         }
     }
     false
+}
+
+/// A loop with the last event of its body before it begins with that instead: the event is taken into the loop, and the last
+/// one of the last iteration is returned, which belongs behind it.
+fn turn(events: &mut Events) -> Option<(u32, Vec<u64>)> {
+    let last = events.len() - 1;
+    let before = last.checked_sub(1)?;
+    let Definition::Loop(body) = events.dictionary.definition(events.kinds[last]) else {
+        return None;
+    };
+    let (&moved, rest) = body.split_last().filter(|(_, rest)| !rest.is_empty())?;
+    if moved != events.kinds[before] {
+        return None;
+    }
+    let Parts { trips, first, strides } = parts(events, last);
+    let at = first.len() - events.dictionary.arity(moved);
+    let values = events.parameters(before);
+    let own = Parts {
+        trips,
+        first: &first[at..],
+        strides: &strides[at..],
+    };
+    if !fits(&own, u64::MAX, values) {
+        return None;
+    }
+    let end = |(f, s): (&u64, &u64)| f.wrapping_add(s.wrapping_mul(trips.wrapping_sub(1)));
+    let tail = own.first.iter().zip(own.strides).map(end).collect();
+    let parameters = [&[trips], values, &first[..at], own.strides, &strides[..at]].concat();
+    let body = [&[moved], rest].concat();
+    events.truncate(before);
+    let kind = events.dictionary.repetition(&body);
+    events.push(kind, &parameters);
+    Some((moved, tail))
 }
