@@ -77,7 +77,15 @@ pub trait Consumer {
     fn takes_linear(&self) -> bool {
         false
     }
-    /// One execution, all of whose addresses are linear forms.
+    /// Whether nothing more can be taken for now: see [`ThreadDecoder::feed_some`].
+    fn full(&self) -> bool {
+        false
+    }
+    /// Whether so many accesses can be taken.
+    fn takes(&self, _accesses: usize) -> bool {
+        true
+    }
+    /// One execution, all of whose addresses are linear forms. [`Consumer::takes`] has been asked.
     fn linear(&mut self, _linear: &Linear<'_>) {}
     fn mark(&mut self, _thread: Thread, _mark: Mark) {}
 }
@@ -240,8 +248,21 @@ impl ThreadDecoder {
 
     /// Decodes the words of one buffer.
     pub fn feed<C: Consumer>(&mut self, table: &Table, words: &[u64], consumer: &mut C) -> Result<(), DecodeError> {
+        self.feed_some(table, words, consumer).map(|_| ())
+    }
+
+    /// Decodes the words of one buffer until the consumer is full; returns how many need not be fed again.
+    pub fn feed_some<C: Consumer>(
+        &mut self,
+        table: &Table,
+        words: &[u64],
+        consumer: &mut C,
+    ) -> Result<usize, DecodeError> {
         let mut at = 0;
         if !self.held.is_empty() && words.first().is_some_and(|&w| w != END) {
+            if consumer.full() {
+                return Ok(0);
+            }
             let held = std::mem::take(&mut self.held);
             at = self.block(table, &held, words, 0, consumer)?;
             self.held = held;
@@ -256,6 +277,9 @@ impl ThreadDecoder {
             if at >= words.len() || words[at] == END {
                 break;
             }
+            if consumer.full() {
+                return Ok(at);
+            }
             let next = at + record_words(table, words, at)?;
             if !(FIRST_BLOCK..LEFT).contains(&words[at]) {
                 self.special(&words[at..next], consumer)?;
@@ -267,7 +291,7 @@ impl ThreadDecoder {
                 break;
             }
         }
-        Ok(())
+        Ok(words.len())
     }
 
     /// The index of the partly steady loop whose next iteration may follow.

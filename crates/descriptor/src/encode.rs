@@ -104,12 +104,12 @@ impl Searches {
         }
     }
 
-    /// Notes the sources at a value, for the next one to be compared with.
-    fn note(&mut self, number: usize, sources: &Sources) {
+    /// Notes the sources at a value, for the next one to be compared with, unless that was in vain too often.
+    fn note(&mut self, number: usize, sources: &Sources) -> bool {
         let search = &mut self.of[number];
         search.tries = search.tries.wrapping_add(1);
         if search.tries > EAGER && search.tries % 16 != 0 {
-            return;
+            return false;
         }
         let place = self.free.pop().unwrap_or_else(|| {
             self.pool.push([0; SOURCES]);
@@ -117,6 +117,7 @@ impl Searches {
         });
         self.pool[place as usize - 1].copy_from_slice(&sources[..SOURCES]);
         search.noted = place;
+        true
     }
 }
 
@@ -231,7 +232,7 @@ impl Encoder {
             for (j, (&value, column)) in parameters.iter().zip(&mut columns[first..]).enumerate() {
                 let number = first + j;
                 let expected = column.predict(column.expected, &sources, contexts, number);
-                if searches.of[number].noted != 0 || expected != value {
+                if column.noted || expected != value {
                     let mut related = None;
                     if expected != value {
                         if !failed {
