@@ -106,7 +106,8 @@ struct Coded {
     residual: usize,
 }
 
-/// Reads back what [`encode`](crate::encode) wrote, all of `bytes`. `most` bounds the events, and the parameters.
+/// Reads back what [`encode`](crate::encode) wrote, all of `bytes`. `most` bounds the events, their parameters, and their
+/// kinds: it is at least [`Events::size`] of what was encoded.
 pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: usize) -> Result<Events, Error> {
     let mut from = bytes;
     let n = usize::try_from(take(&mut from).ok_or(Error::CutOff)?).map_err(|_| Error::TooLong)?;

@@ -1,9 +1,7 @@
 //! Encoding and decoding: exact, small where a column follows from others, and never out of bounds.
 mod common;
 
-use common::{
-    affine, assert_comes_back, encoded, events_of, folded, leaf, most, repeat, run, Event, Keys, Random, Runs,
-};
+use common::{affine, assert_comes_back, encoded, events_of, folded, leaf, repeat, run, Event, Keys, Random, Runs};
 use memtrail_descriptor::{decode, Encoder, Error};
 
 /// An index that follows no rule, a pointer into an array of `size` bytes per element, a counter.
@@ -146,7 +144,7 @@ fn the_bound_is_kept() {
     let list = indexed(300, 8);
     let (keys, events) = (Keys::of(&list), events_of(&list));
     let bytes = encoded(&events, &keys);
-    assert!(decode(&bytes, &keys, &Runs, most(&events)).is_ok());
+    assert!(decode(&bytes, &keys, &Runs, events.size()).is_ok());
     for bound in [0, 1, 299, 300, 899] {
         assert_eq!(decode(&bytes, &keys, &Runs, bound), Err(Error::TooLong), "{bound}");
     }
@@ -159,17 +157,17 @@ fn cut_off_anywhere_it_is_an_error() {
     let bytes = encoded(&events, &keys);
     for length in 0..bytes.len() {
         assert!(
-            decode(&bytes[..length], &keys, &Runs, most(&events)).is_err(),
+            decode(&bytes[..length], &keys, &Runs, events.size()).is_err(),
             "{length}"
         );
     }
     assert_eq!(
-        decode(&[&bytes[..], &[0]].concat(), &keys, &Runs, most(&events)),
+        decode(&[&bytes[..], &[0]].concat(), &keys, &Runs, events.size()),
         Err(Error::Inconsistent)
     );
     let others = Keys::default();
     assert_eq!(
-        decode(&bytes, &others, &Runs, most(&events)),
+        decode(&bytes, &others, &Runs, events.size()),
         Err(Error::UnknownLeaf(1))
     );
 }

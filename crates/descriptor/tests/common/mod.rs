@@ -174,16 +174,11 @@ pub fn encoded(events: &Events, keys: &Keys) -> Vec<u8> {
     out
 }
 
-/// What `decode` is given as its bound: everything there is.
-pub fn most(events: &Events) -> usize {
-    events.len() + events.values()
-}
-
 /// Encodes, decodes and expands; returns the size of the encoded form.
 pub fn assert_comes_back(events: &Events, list: &[Event]) -> usize {
     let keys = Keys::of(list);
     let bytes = encoded(events, &keys);
-    let back = decode(&bytes, &keys, &Runs, most(events)).expect("what was encoded is decoded");
+    let back = decode(&bytes, &keys, &Runs, events.size()).expect("what was encoded is decoded");
     assert_eq!((back.len(), back.values()), (events.len(), events.values()));
     let leaves = expanded(&back, list.len() + 1);
     assert_eq!(leaves.len(), list.len());
