@@ -123,7 +123,7 @@ pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: us
     let heads = read(&mut from, most.saturating_mul(11), pack)?;
     let codes = read(&mut from, most, pack)?;
     let (mut columns, mut kinds) = (Vec::new(), Vec::new());
-    lay_out(&dictionary, alphabet, &counts, &ops, &mut kinds, &mut columns)?;
+    lay_out(&dictionary, alphabet, &counts, &ops, most, &mut kinds, &mut columns)?;
     let mut planes: [Vec<u8>; STREAM_PLANES] = Default::default();
     for plane in &mut planes {
         *plane = read(&mut from, codes.len(), pack)?;
@@ -283,6 +283,7 @@ fn lay_out(
     alphabet: &impl Alphabet,
     counts: &[u8],
     ops: &[u8],
+    most: usize,
     kinds: &mut Vec<Kind>,
     columns: &mut Vec<Column>,
 ) -> Result<(), Error> {
@@ -305,6 +306,11 @@ fn lay_out(
         });
         mask += ops[op..end].iter().filter(|&&o| o & FAILED != 0).count() * arity.div_ceil(8);
         op = end;
+        // Kinds that are used have no more columns than there are values, and those that are only in the bodies of loops
+        // no more than the loops.
+        if columns.len() + arity > most.saturating_mul(2) {
+            return Err(Error::TooLong);
+        }
         let sources = match dictionary.definition(kind) {
             Definition::Leaf(key) => alphabet.leaf(*key).map_or(&[][..], |l| l.sources),
             Definition::Loop(_) => &[],

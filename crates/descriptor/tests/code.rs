@@ -171,3 +171,34 @@ fn cut_off_anywhere_it_is_an_error() {
         Err(Error::UnknownLeaf(1))
     );
 }
+
+/// A stream as it stands in a piece: not packed.
+fn put_stream(out: &mut Vec<u8>, bytes: &[u8]) {
+    for mut number in [bytes.len(), 2 * bytes.len()] {
+        while number >= 0x80 {
+            out.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        out.push(number as u8);
+    }
+    out.extend_from_slice(bytes);
+}
+
+#[test]
+fn kinds_that_nothing_uses_cost_nothing() {
+    // Ten leaves of 500 parameters, and ten thousand loops over any four of them: forty million columns.
+    let list: Vec<Event> = (0..10).map(|key| (key, vec![0; 500])).collect();
+    let keys = Keys::of(&list);
+    let mut definitions = vec![0];
+    definitions.extend([4; 9]);
+    for i in 0..10_000u32 {
+        definitions.push(4 << 1 | 1);
+        definitions.extend([1000, 100, 10, 1].map(|d| (i / d % 10) as u8));
+    }
+    let kinds = 10_010;
+    let mut bytes = vec![0];
+    put_stream(&mut bytes, &definitions);
+    put_stream(&mut bytes, &vec![0; kinds]);
+    (0..15).for_each(|_| put_stream(&mut bytes, &[]));
+    assert_eq!(decode(&bytes, &keys, &Runs, 1 << 17), Err(Error::TooLong));
+}
