@@ -126,17 +126,20 @@ fn descriptors() {
     run(4, &pieces(), fuzzing::descriptors);
 }
 
-#[test]
-fn columns_of_blocks_and_records() {
+fn block_columns() -> [Vec<u8>; 3] {
     let records = |words: &[u64]| fuzzing::blocks_to_columns(&blocks(), words);
-    let corpus = [
+    [
         records(&[]),
         records(&[3, 1 << 20, 5, 6, 64, 100, 64, 200, 2, 1, 0, 0, 0, 0]),
         records(&[
             66, 0x1000, 0x2000, 0x2000, 65, 1, 2, 3, 4, 5, 66, 0x1000, 0x1004, 0x1004,
         ]),
-    ];
-    run(5, &corpus, fuzzing::columns_of_blocks);
+    ]
+}
+
+#[test]
+fn columns_of_blocks_and_records() {
+    run(5, &block_columns(), fuzzing::columns_of_blocks);
 }
 
 #[test]
@@ -150,4 +153,22 @@ fn columns_of_events_and_indexes() {
         })
         .collect();
     run(7, &corpus, fuzzing::columns_of_events);
+}
+
+#[test]
+#[ignore = "writes the seeds for the targets in fuzz/"]
+fn write_seeds() {
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let all: [(&str, Vec<Vec<u8>>); 4] = [
+        ("file", vec![recording().bytes]),
+        ("repaired", vec![recording().bytes]),
+        ("descriptors", pieces()),
+        ("columns_of_blocks", block_columns().into()),
+    ];
+    for (target, seeds) in all {
+        std::fs::create_dir_all(corpus.join(target)).unwrap();
+        for (i, seed) in seeds.iter().enumerate() {
+            std::fs::write(corpus.join(target).join(format!("seed-{i}")), seed).unwrap();
+        }
+    }
 }
