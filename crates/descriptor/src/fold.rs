@@ -215,15 +215,18 @@ fn attempt(events: &Events, i: usize, period: usize, done: usize) -> Option<Stre
     while end < kinds.len() && moves_on(events, end, period) {
         end += 1;
     }
-    let mut start = i - 2 * period;
-    if end - start < FEWEST_TRIPS * period {
+    if end == i {
         return None;
     }
+    let mut start = i - 2 * period;
     while start > done
         && kinds[start - 1] == kinds[start - 1 + period]
         && moves_on(events, start - 1 + 2 * period, period)
     {
         start -= 1;
+    }
+    if end - start < FEWEST_TRIPS * period {
+        return None;
     }
     let parameters = (events.starts[start + period] - events.starts[start]) as usize;
     (parameters <= MOST_PARAMETERS).then_some(Stretch {
