@@ -2,10 +2,11 @@
 use crate::affine::Affine;
 use crate::decode::{advance, derive, step, Consumer, Run};
 use crate::linear::Linear;
-use crate::shape::{count, expand, Values};
+use crate::shape::{as_loop, count, expand, Values};
 use crate::{Block, Counts, Cut, DecodeError, Table, MOST_ACCESSES};
 use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Thread};
 use memtrail_tracee::XsaveTable;
+use memtrail_translate::plan::{PlannedAccess, Shape};
 
 /// Accesses in a batch: it stays in the first-level cache between us and the sink.
 const BATCH: usize = 512;
@@ -256,6 +257,9 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             };
             let offset = plan.insn_offsets[access.insn as usize];
             let pc = plan.pc.wrapping_add(offset.into());
+            if !self.one_by_one && matches!(access.shape, Shape::Repeat { .. }) {
+                rest.past += self.repeated(thread, access, &values, rest.past, pc)?;
+            }
             let (mut past, mut stopped) = (rest.past, false);
             expand(access, &values, rest.past, |kind, addr, size| {
                 stopped = self.left == 0;
@@ -280,6 +284,33 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             rest.past = 0;
         }
         Ok(true)
+    }
+
+    /// As many elements of a repeated string instruction as can be taken at once, after the first `past` accesses;
+    /// returns how many accesses that was.
+    fn repeated(
+        &mut self,
+        thread: Thread,
+        access: &PlannedAccess,
+        values: &Values,
+        past: u64,
+        pc: u64,
+    ) -> Result<u64, DecodeError> {
+        let operands = match access.shape {
+            Shape::Repeat {
+                source: Some(_),
+                dest: Some(_),
+                ..
+            } => 2,
+            _ => 1,
+        };
+        let (elements, mut body) = as_loop(access, values, past / operands, pc)?;
+        let trips = elements.min(self.left / operands);
+        if body.is_empty() || past % operands != 0 || trips < 2 {
+            return Ok(0);
+        }
+        self.iterations(thread, trips, &mut body);
+        Ok(trips * operands)
     }
 
     #[inline]
