@@ -355,8 +355,9 @@ fn fill<const N: usize>(places: &mut [Access], thread: Thread, body: &mut [LoopA
 impl<S: AccessSink> Consumer for Expander<'_, S> {
     const NEEDS_ADDRESSES: bool = true;
 
-    fn expect(&mut self, _table: &Table) {}
-    fn ended(&mut self, _outcome: u32) {}
+    fn tally(&mut self, _table: &Table) -> &mut [u64] {
+        &mut []
+    }
 
     fn takes_linear(&self) -> bool {
         !self.one_by_one
@@ -477,15 +478,11 @@ impl<'x> Counter<'x> {
 impl Consumer for Counter<'_> {
     const NEEDS_ADDRESSES: bool = false;
 
-    fn expect(&mut self, table: &Table) {
+    fn tally(&mut self, table: &Table) -> &mut [u64] {
         if self.executions.len() < table.outcomes().len() {
             self.executions.resize(table.outcomes().len(), 0);
         }
-    }
-
-    #[inline]
-    fn ended(&mut self, outcome: u32) {
-        self.executions[outcome as usize] += 1;
+        &mut self.executions
     }
 
     #[inline]

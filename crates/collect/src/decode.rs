@@ -68,11 +68,9 @@ pub trait Consumer {
     /// Whether derived slots are needed even if only counts follow from them.
     const NEEDS_ADDRESSES: bool;
     fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError>;
-    /// Outcomes of this table may follow.
-    fn expect(&mut self, table: &Table);
-    /// One execution that ended in this way: see [`Table::outcomes`]. Takes the place of [`Consumer::run`] where
-    /// it can, unless addresses are needed.
-    fn ended(&mut self, outcome: u32);
+    /// Where executions are counted by how they ended, one entry for each of the table's outcomes. This takes the place
+    /// of [`Consumer::run`] where it can, unless addresses are needed.
+    fn tally(&mut self, table: &Table) -> &mut [u64];
     /// Whether [`Consumer::linear`] may take the place of [`Consumer::run`].
     fn takes_linear(&self) -> bool {
         false
@@ -116,6 +114,17 @@ pub struct ThreadDecoder {
     held: Vec<u64>,
     /// Room for expanding by recipes.
     pub(crate) wide: Option<Box<Slots>>,
+}
+
+/// How far decoding a buffer came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fed {
+    /// To the end of its records, which is at this word.
+    End(usize),
+    /// To this word, where the consumer was full.
+    Full(usize),
+    /// To this word, which heads a record of a block that is not in the table.
+    Unknown { id: u64, at: usize },
 }
 
 /// A partly steady loop whose next iteration may follow.
@@ -258,10 +267,25 @@ impl ThreadDecoder {
         words: &[u64],
         consumer: &mut C,
     ) -> Result<usize, DecodeError> {
+        match self.feed_known(table, words, consumer)? {
+            Fed::End(_) => Ok(words.len()),
+            Fed::Full(at) => Ok(at),
+            Fed::Unknown { id, .. } => Err(DecodeError::UnknownBlock { id }),
+        }
+    }
+
+    /// Decodes the words of one buffer as far as they are of known blocks and the consumer is not full. What was
+    /// decoded need not be fed again, so that definitions can be fetched when they turn out to be missing.
+    pub fn feed_known<C: Consumer>(
+        &mut self,
+        table: &Table,
+        words: &[u64],
+        consumer: &mut C,
+    ) -> Result<Fed, DecodeError> {
         let mut at = 0;
         if !self.held.is_empty() && words.first().is_some_and(|&w| w != END) {
             if consumer.full() {
-                return Ok(0);
+                return Ok(Fed::Full(0));
             }
             let held = std::mem::take(&mut self.held);
             at = self.block(table, &held, words, 0, consumer)?;
@@ -275,12 +299,15 @@ impl ThreadDecoder {
                 at = self.expand_linear(table, words, at, consumer);
             }
             if at >= words.len() || words[at] == END {
-                break;
+                return Ok(Fed::End(at));
             }
             if consumer.full() {
-                return Ok(at);
+                return Ok(Fed::Full(at));
             }
-            let next = at + record_words(table, words, at)?;
+            let next = match record_words(table, words, at) {
+                Err(DecodeError::UnknownBlock { id }) => return Ok(Fed::Unknown { id, at }),
+                words => at + words?,
+            };
             if !(FIRST_BLOCK..LEFT).contains(&words[at]) {
                 self.special(&words[at..next], consumer)?;
                 at = next;
@@ -288,10 +315,9 @@ impl ThreadDecoder {
                 at = self.block(table, &words[at..next], words, next, consumer)?;
             } else {
                 self.held.extend_from_slice(&words[at..next]);
-                break;
+                return Ok(Fed::End(next));
             }
         }
-        Ok(words.len())
     }
 
     /// The index of the partly steady loop whose next iteration may follow.

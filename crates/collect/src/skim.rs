@@ -10,7 +10,7 @@
 //!
 //! **Invariant.** What a decoder knows after skimming is what it would know after decoding.
 use crate::decode::{step_by, Consumer, InLoop, ThreadDecoder};
-use crate::table::{Carry, Role, Table};
+use crate::table::{Carry, Hot, Role, Table};
 use memtrail_ring::record::{CUT, END, LEFT};
 use memtrail_translate::plan::LoopPlan;
 
@@ -30,21 +30,57 @@ struct Progress {
 }
 
 /// What skimming keeps up to date.
-struct Skim<'a, C> {
+struct Skim<'a> {
     table: &'a Table,
     words: &'a [u64],
-    consumer: &'a mut C,
+    /// Executions by outcome.
+    tally: &'a mut [u64],
     rsp: u64,
     progress: Progress,
 }
 
-impl<C: Consumer> Skim<'_, C> {
+impl Skim<'_> {
     /// Counts the record of `length` words at `at`. Returns where to go on, or `None` if it is not for us.
     #[inline(always)]
     fn record(&mut self, head: u64, at: usize, length: usize) -> Option<usize> {
-        let mut next = at + length;
+        let next = at + length;
         let &follows = self.words.get(next)?;
         let hot = self.table.hot(head)?;
+        let ordinary = !matches!(follows, CUT | END | LEFT..);
+        if let (true, Role::Straight, Carry::Add(by)) = (ordinary, hot.role, hot.carry) {
+            self.progress.block = NO_BLOCK;
+            self.rsp = self.rsp.wrapping_add(by as i64 as u64);
+            *self.tally.get_mut(hot.outcome as usize)? += 1;
+            return Some(next);
+        }
+        if follows == head {
+            if let (Role::Steady, Carry::Add(by)) = (hot.role, hot.carry) {
+                return self.iterations(head, hot, by, at, length);
+            }
+        }
+        self.other(hot, follows, at, next)
+    }
+
+    /// Counts steady records that are followed by another of the same.
+    #[inline(always)]
+    fn iterations(&mut self, head: u64, hot: &Hot, by: i32, mut at: usize, length: usize) -> Option<usize> {
+        if self.progress.block != hot.block {
+            return None;
+        }
+        let mut n = 0u64;
+        while self.words.get(at + length) == Some(&head) {
+            at += length;
+            n += 1;
+        }
+        *self.tally.get_mut(hot.outcome as usize)? += n;
+        self.rsp = self.rsp.wrapping_add((by as i64 as u64).wrapping_mul(n));
+        self.progress.iterations += n;
+        self.progress.last = Some(at - length);
+        Some(at)
+    }
+
+    #[inline(always)]
+    fn other(&mut self, hot: &Hot, follows: u64, at: usize, mut next: usize) -> Option<usize> {
         let (mut outcome, mut carry) = (hot.outcome, hot.carry);
         let left = follows >= LEFT;
         if left {
@@ -58,6 +94,7 @@ impl<C: Consumer> Skim<'_, C> {
             Carry::Set(word, by) => self.words[at + word as usize].wrapping_add(by as i64 as u64),
             Carry::Other => return None,
         };
+        let tally = self.tally.get_mut(outcome as usize)?;
         match hot.role {
             Role::Straight => self.progress.block = NO_BLOCK,
             Role::First => {
@@ -77,8 +114,8 @@ impl<C: Consumer> Skim<'_, C> {
         if left {
             self.progress.block = NO_BLOCK;
         }
+        *tally += 1;
         self.rsp = rsp;
-        self.consumer.ended(outcome);
         Some(next)
     }
 }
@@ -87,12 +124,11 @@ impl ThreadDecoder {
     /// Counts records as far as their counts are fixed and nothing cuts them. Returns where to go on.
     #[inline]
     pub(crate) fn skim<C: Consumer>(&mut self, table: &Table, words: &[u64], mut at: usize, consumer: &mut C) -> usize {
-        consumer.expect(table);
         let begin = at;
         let mut skim = Skim {
             table,
             words,
-            consumer,
+            tally: consumer.tally(table),
             rsp: self.carried[0],
             progress: Progress {
                 block: self.loop_under_way(table).unwrap_or(NO_BLOCK),
@@ -102,17 +138,8 @@ impl ThreadDecoder {
             },
         };
         while let Some(&head) = words.get(at) {
-            // Common lengths apart: the processor then guesses the next record's place instead of
-            // waiting for the length.
-            let next = match table.length(head) {
-                Some(1) => skim.record(head, at, 1),
-                Some(2) => skim.record(head, at, 2),
-                Some(3) => skim.record(head, at, 3),
-                Some(4) => skim.record(head, at, 4),
-                Some(length) => skim.record(head, at, length),
-                None => None,
-            };
-            match next {
+            let Some(length) = table.length(head) else { break };
+            match skim.record(head, at, length) {
                 Some(next) => at = next,
                 None => break,
             }

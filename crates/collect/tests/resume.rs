@@ -1,9 +1,9 @@
 //! A thread's records, read from the middle.
 mod plans;
 
-use memtrail_collect::{Counter, DecodeError, Expander, State, Table, ThreadDecoder};
+use memtrail_collect::{Counter, DecodeError, Expander, Fed, State, Table, ThreadDecoder};
 use memtrail_model::{Access, Thread};
-use memtrail_ring::record::{LEFT, STATE};
+use memtrail_ring::record::{END, LEFT, STATE};
 use memtrail_translate::plan::{LoopPlan, FIRST};
 use plans::*;
 
@@ -53,6 +53,26 @@ fn counting_leaves_the_same_state_as_expanding() {
             assert_eq!(counting.state(), expanding.state(), "seed {seed}");
         }
     }
+}
+
+#[test]
+fn decoding_stops_before_unknown_blocks_and_goes_on_when_they_are_known() {
+    let read = |insns| plan(2, insns, vec![plain(0, memtrail_model::Kind::Read, slot(0), 8)]);
+    let mut t = table(vec![(ID, read(1))]);
+    let words = [64, 1, 64, 2, 65, 3, 64, 4, END, 9];
+    let xsave = xsave();
+    let mut counter = Counter::new(&xsave);
+    let mut decoder = ThreadDecoder::new(THREAD);
+    let fed = decoder.feed_known(&t, &words, &mut counter);
+    assert_eq!(fed, Ok(Fed::Unknown { id: 65, at: 4 }));
+    assert_eq!(counter.counts(&t).instructions, 2);
+    t.insert(65, read(100)).unwrap();
+    let fed = decoder.feed_known(&t, &words[4..], &mut counter);
+    assert_eq!(fed, Ok(Fed::End(4)));
+    decoder.finish(&t, &mut counter).unwrap();
+    assert_eq!(counter.counts(&t).instructions, 103);
+    let error = decoder.feed(&t, &[66, 0], &mut counter);
+    assert_eq!(error, Err(DecodeError::UnknownBlock { id: 66 }));
 }
 
 fn partly() -> memtrail_translate::plan::Plan {
