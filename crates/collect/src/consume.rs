@@ -153,6 +153,11 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         slots: &mut [u64],
         rest: &mut Rest,
     ) -> Result<bool, DecodeError> {
+        if block.plan.accesses.is_empty() && rest.complete > 0 {
+            advance(block, slots, rest.complete);
+            derive(block, slots);
+            rest.complete = 0;
+        }
         while rest.complete > 0 {
             if (rest.access, rest.past) == (0, 0) && self.evenly(thread, block, slots, rest) {
                 continue;
