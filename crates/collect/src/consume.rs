@@ -1,4 +1,8 @@
 //! The two consumers of executions: one expands them to accesses, one only counts.
+//!
+//! The [`Expander`] takes executions in three ways: all addresses linear forms ([`Linear`]), iterations of a loop whose
+//! addresses move evenly ([`Affine`]), and one access after the other. The last takes everything, and the others must
+//! give the same. It can be stopped anywhere, even between the elements of one string instruction, and go on later.
 use crate::affine::Affine;
 use crate::decode::{advance, derive, step, Consumer, Run};
 use crate::linear::Linear;

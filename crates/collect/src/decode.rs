@@ -8,10 +8,13 @@
 //! **Idea.** [`ThreadDecoder`] reads one thread's words buffer by buffer and hands every
 //! execution, a [`Run`], to a [`Consumer`] as soon as the next record's head is known. The last
 //! record of a buffer is kept until the next buffer, or the end of the thread, shows its head.
+//! Most records take a shorter way: [`skim`](crate::skim) if they are only counted, [`linear`](crate::linear) if
+//! addresses are wanted. What is here is the way that takes everything, and what the others are held to.
 //!
 //! **Invariants.**
 //! - A consumer gets every execution once, in program order, with `slots` as at its entry, and
-//!   leaves `slots` as after its last complete iteration ([`advance`]).
+//!   leaves `slots` as after its last complete iteration ([`advance`]); if it needs addresses, with derived slots
+//!   that are current wherever the run was left early.
 //! - No words make it panic or loop without bound: tables are validated when they are made,
 //!   lengths are checked here, and impossible counts are errors.
 use crate::linear::{Linear, Slots};
@@ -378,12 +381,8 @@ impl ThreadDecoder {
         }
         let side = cut.filter(|c| !c.begun).and_then(|c| block.side(c.insn - 1));
         if let (Some(side), Some(LoopPlan::Affine { counter, .. })) = (side, &block.plan.looping) {
-            // The record has the counter at the branch: back to where the iteration began.
             let exit = &mut self.slots[FIRST as usize + block.plan.words as usize - 2];
-            *exit = exit.wrapping_sub(side.moved);
-            if counter.low32 {
-                *exit = u64::from(*exit as u32);
-            }
+            *exit = Block::before(side, counter, *exit);
         }
         let complete = self.complete(block, cut.is_some())?;
         consumer.run(Run {

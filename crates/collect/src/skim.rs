@@ -10,9 +10,10 @@
 //!
 //! **Invariant.** What a decoder knows after skimming is what it would know after decoding.
 use crate::decode::{step_by, Consumer, InLoop, ThreadDecoder};
-use crate::table::{Carry, Hot, Role, Table};
+use crate::table::{Block, Carry, Hot, Role, Table};
+use crate::MOST_ACCESSES;
 use memtrail_ring::record::{CUT, END, LEFT};
-use memtrail_translate::plan::LoopPlan;
+use memtrail_translate::plan::{LoopPlan, Plan, FIRST, RSP};
 
 const NO_BLOCK: u32 = u32::MAX;
 
@@ -58,6 +59,9 @@ impl Skim<'_> {
                 return self.iterations(head, hot, by, at, length);
             }
         }
+        if hot.role == Role::Affine {
+            return self.affine(hot, follows, at, next);
+        }
         self.other(hot, follows, at, next)
     }
 
@@ -77,6 +81,46 @@ impl Skim<'_> {
         self.progress.iterations += n;
         self.progress.last = Some(at - length);
         Some(at)
+    }
+
+    /// Counts all iterations of a loop that has one record.
+    fn affine(&mut self, hot: &Hot, follows: u64, at: usize, next: usize) -> Option<usize> {
+        let block = self.table.blocks().get(hot.block as usize)?;
+        let (Some(LoopPlan::Affine { counter, .. }), Carry::Add(by)) = (&block.plan.looping, hot.carry) else {
+            return None;
+        };
+        let record = &self.words[at..next];
+        let entry = match counter.slot {
+            RSP => self.rsp,
+            slot => *record.get(usize::from(slot.checked_sub(FIRST)?) + 1)?,
+        };
+        let mut exit = *record.last()?;
+        let side = match follows {
+            CUT | END => return None,
+            LEFT.. => {
+                let insn = u16::try_from(follows - LEFT).ok()?;
+                exit = Block::before(block.side(insn)?, counter, exit);
+                Some(self.table.left(hot, follows - LEFT)?)
+            }
+            _ => None,
+        };
+        let trips = Plan::trips(counter, entry, exit);
+        let each = block.plan.accesses.len().max(1) as u64;
+        // What is impossible, or all but, is looked at more closely elsewhere.
+        if (trips == 0 && side.is_none()) || trips > MOST_ACCESSES / each {
+            return None;
+        }
+        let mut rsp = self.rsp.wrapping_add((by as i64 as u64).wrapping_mul(trips));
+        if let Some((outcome, carry)) = side {
+            let Carry::Add(by) = carry else { return None };
+            rsp = rsp.wrapping_add(by as i64 as u64);
+            *self.tally.get_mut(outcome as usize)? += 1;
+        }
+        let tally = self.tally.get_mut(hot.outcome as usize)?;
+        *tally = tally.wrapping_add(trips);
+        self.rsp = rsp;
+        self.progress.block = NO_BLOCK;
+        Some(next + usize::from(side.is_some()))
     }
 
     #[inline(always)]
