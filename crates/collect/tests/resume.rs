@@ -42,15 +42,19 @@ fn two_halves_are_the_whole_wherever_a_buffer_ends() {
 #[test]
 fn counting_leaves_the_same_state_as_expanding() {
     let xsave = xsave();
-    for seed in 0..60 {
+    for (seed, records) in (0..120).flat_map(|seed| [1, 2, 5, 13].map(|n| (seed, n))) {
         let program = program(seed, 40);
-        let (mut counting, mut expanding) = (ThreadDecoder::new(THREAD), ThreadDecoder::new(THREAD));
+        let table = &program.table;
+        let [mut counting, mut expanding, mut slow] = [0; 3].map(|_| ThreadDecoder::new(THREAD));
         let mut counter = Counter::new(&xsave);
         let mut expander = Expander::new(&xsave, List::default());
-        for record in &program.records {
-            counting.feed(&program.table, record, &mut counter).unwrap();
-            expanding.feed(&program.table, record, &mut expander).unwrap();
-            assert_eq!(counting.state(), expanding.state(), "seed {seed}");
+        let mut one_by_one = Expander::new(&xsave, List::default()).one_by_one();
+        for buffer in program.records.chunks(records).map(<[_]>::concat) {
+            counting.feed(table, &buffer, &mut counter).unwrap();
+            expanding.feed(table, &buffer, &mut expander).unwrap();
+            slow.feed(table, &buffer, &mut one_by_one).unwrap();
+            assert_eq!(counting.state(), slow.state(), "seed {seed}, {records} records");
+            assert_eq!(expanding.state(), slow.state(), "seed {seed}, {records} records");
         }
     }
 }
