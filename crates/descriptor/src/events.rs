@@ -43,10 +43,9 @@ impl Events {
     pub fn values(&self) -> usize {
         self.values.len()
     }
-    /// Events, parameters and definitions: what [`decode`](crate::decode) must be allowed to read them back. Definitions count, since a
-    /// loop of events without parameters may be longer to define than to tell.
-    pub fn weight(&self) -> usize {
-        self.len() + self.values() + self.dictionary.weight()
+    /// Events, their parameters, and what defines their kinds: what decoding needs room for.
+    pub fn size(&self) -> usize {
+        self.len() + self.values() + self.dictionary.size()
     }
     pub fn kind(&self, i: usize) -> u32 {
         self.kinds[i]

@@ -84,7 +84,7 @@ struct Open {
 
 impl Open {
     fn size(&self) -> usize {
-        self.stream.events.len() + self.stream.events.values()
+        self.stream.events.size()
     }
 
     /// Adds the next piece of the thread.
@@ -441,7 +441,7 @@ fn work(shared: &Shared) {
                 shared.post(ticket, Post::Folded(Box::new((head, stream, leaves))));
             }
             Job::Encode(ticket, chunk, leaves) => {
-                let raw_bytes = 8 * chunk.stream.events.weight() as u64;
+                let raw_bytes = 8 * chunk.size() as u64;
                 let payload = encode(&chunk.stream, chunk.head.begin, &leaves, &mut encoder);
                 let mut queues = shared.lock();
                 queues.encoded.insert(ticket, (chunk.head, raw_bytes, payload));
