@@ -1,7 +1,7 @@
 //! Executions instruction by instruction, for those who want to know about instructions without accesses, too.
 use crate::decode::{derive, step, Consumer, Run};
 use crate::shape::{expand, Values};
-use crate::{Cut, DecodeError, Table};
+use crate::{Cut, DecodeError, Table, Tally};
 use memtrail_model::{Access, Thread};
 use memtrail_tracee::XsaveTable;
 use memtrail_translate::plan::{Plan, Shape};
@@ -114,8 +114,9 @@ fn per_element(shape: &Shape) -> u32 {
 impl<S: StepSink> Consumer for Walker<'_, S> {
     const NEEDS_ADDRESSES: bool = true;
 
-    fn expect(&mut self, _table: &Table) {}
-    fn ended(&mut self, _outcome: u32) {}
+    fn tally(&mut self, _table: &Table) -> Option<&mut Tally> {
+        None
+    }
 
     fn full(&self) -> bool {
         self.left == 0

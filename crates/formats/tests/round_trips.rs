@@ -115,7 +115,7 @@ fn without_prefetches(events: &[Event]) -> Vec<Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn recordings_keep_everything(events in events()) {
