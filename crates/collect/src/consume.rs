@@ -59,6 +59,11 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         self
     }
 
+    /// Expands no more than `n` further accesses.
+    pub fn set_limit(&mut self, n: u64) {
+        self.left = n;
+    }
+
     /// Whether the limit has been reached.
     pub fn full(&self) -> bool {
         self.left == 0
@@ -71,6 +76,11 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             self.filled = 0;
         }
         &mut self.sink
+    }
+
+    /// Whether the sink wants no more; what it has not been given yet counts for nothing.
+    pub fn done(&self) -> bool {
+        self.sink.done()
     }
 
     pub fn into_sink(mut self) -> S {
@@ -122,7 +132,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             return;
         }
         let mut trips = trips;
-        while trips > 0 && self.left > 0 {
+        while trips > 0 && self.left > 0 && !self.sink.done() {
             let mut room = (self.batch.len() - self.filled) / body.len();
             if room == 0 {
                 self.flush();
@@ -175,12 +185,15 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             let (sink, left) = (&mut self.sink, &mut self.left);
             expand(access, &values, |kind, addr, size| {
                 if *left == 0 {
-                    return;
+                    return false;
                 }
                 *left -= 1;
                 if *filled == batch.len() {
                     sink.accesses(batch);
                     *filled = 0;
+                    if sink.done() {
+                        *left = 0;
+                    }
                 }
                 batch[*filled] = Access {
                     thread: run.thread,
@@ -190,6 +203,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
                     size,
                 };
                 *filled += 1;
+                true
             })?;
         }
         Ok(())

@@ -187,12 +187,12 @@ fn can_be_partial(shape: &Shape) -> bool {
     matches!(shape, Shape::Repeat { .. } | Shape::Lanes { .. })
 }
 
-/// Calls `emit` with each access (kind, address, size) in order.
+/// Calls `emit` with each access (kind, address, size) in order. If it returns `false`, no more is wanted.
 #[inline]
 pub(crate) fn expand(
     access: &PlannedAccess,
     v: &Values,
-    mut emit: impl FnMut(Kind, u64, u32),
+    mut emit: impl FnMut(Kind, u64, u32) -> bool,
 ) -> Result<(), DecodeError> {
     if let Shape::Plain { addr, size } = &access.shape {
         if v.cut.is_none() {
@@ -206,20 +206,28 @@ pub(crate) fn expand(
     expand_rare(access, v, &mut emit)
 }
 
-fn expand_rare(access: &PlannedAccess, v: &Values, emit: &mut dyn FnMut(Kind, u64, u32)) -> Result<(), DecodeError> {
+fn expand_rare(access: &PlannedAccess, v: &Values, emit: &mut dyn FnMut(Kind, u64, u32) -> bool) -> Result<(), DecodeError> {
     let kind = access.kind;
     match &access.shape {
-        Shape::Plain { addr, size } => emit(kind, v.at(addr, 0), *size),
-        Shape::Line { addr, size } => emit(kind, v.at(addr, 0) & !u64::from(*size).wrapping_sub(1), *size),
+        Shape::Plain { addr, size } => {
+            emit(kind, v.at(addr, 0), *size);
+        }
+        Shape::Line { addr, size } => {
+            emit(kind, v.at(addr, 0) & !u64::from(*size).wrapping_sub(1), *size);
+        }
         shape @ Shape::Repeat { source, dest, size, .. } => {
             let r = v.repeated(shape)?;
             for i in 0..r.elements {
                 let offset = i.wrapping_mul(r.step);
+                let mut more = true;
                 if let Some(addr) = source {
-                    emit(Kind::Read, v.at(addr, offset), (*size).into());
+                    more = emit(Kind::Read, v.at(addr, offset), (*size).into());
                 }
                 if let Some((addr, kind)) = dest {
-                    emit(*kind, v.at(addr, offset), (*size).into());
+                    more = emit(*kind, v.at(addr, offset), (*size).into());
+                }
+                if !more {
+                    break;
                 }
             }
         }

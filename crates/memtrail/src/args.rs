@@ -2,6 +2,8 @@
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
 
 /// Records every memory access of unmodified x86-64 Linux programs.
 #[derive(Debug, Parser)]
@@ -32,6 +34,11 @@ pub enum Task {
     /// What a recording holds.
     Info(InfoArgs),
     /// Print accesses, one a line: thread, instruction, R/W/P, address, size.
+    #[command(
+        after_help = "Examples:\n  memtrail dump --limit 20 a.mtr\n  \
+        memtrail dump --thread 0 --from 1000000 --to 1000100 a.mtr\n  \
+        memtrail dump --from 250ms --to 251ms --order equal a.mtr"
+    )]
     Dump(DumpArgs),
     /// Verify a recording: checksums, every record, the totals.
     Check(FileArgs),
@@ -128,6 +135,40 @@ pub struct InfoArgs {
     pub file: PathBuf,
 }
 
+/// A place in a recording, as given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Access(u64),
+    Time(Duration),
+}
+
+impl FromStr for Place {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Place, &'static str> {
+        let wrong = "neither an access number nor a time such as 10us, 250ms or 1.5s";
+        if let Ok(number) = text.parse() {
+            return Ok(Place::Access(number));
+        }
+        let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+        let found = units.iter().find_map(|&(unit, ns)| Some((text.strip_suffix(unit)?, ns)));
+        let (number, nanoseconds) = found.ok_or(wrong)?;
+        let value: f64 = number.parse().map_err(|_| wrong)?;
+        if !(0.0..1e9).contains(&(value * nanoseconds / 1e9)) {
+            return Err("a time out of range");
+        }
+        Ok(Place::Time(Duration::from_nanos((value * nanoseconds).round() as u64)))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ThreadOrder {
+    /// By recorded time.
+    Time,
+    /// One access of each thread in turn.
+    Equal,
+}
+
 #[derive(Debug, ArgGroup)]
 pub struct DumpArgs {
     /// Print no more than this many accesses.
@@ -136,6 +177,15 @@ pub struct DumpArgs {
     /// Print only this thread, by its serial number.
     #[arg(long, value_name = "T")]
     pub thread: Option<u32>,
+    /// Begin here: an access number of the thread, or a time since the recording began (10us, 250ms, 1.5s).
+    #[arg(long, value_name = "POINT")]
+    pub from: Option<Place>,
+    /// End before this access or time.
+    #[arg(long, value_name = "POINT")]
+    pub to: Option<Place>,
+    /// How threads are interleaved.
+    #[arg(long, value_enum, default_value_t = ThreadOrder::Time)]
+    pub order: ThreadOrder,
     /// The recording.
     pub file: PathBuf,
 }
@@ -182,4 +232,22 @@ pub struct DemoArgs {
     /// Overwrite the output file.
     #[arg(short, long)]
     pub force: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_numbers_or_times() {
+        let time = |ns| Ok(Place::Time(Duration::from_nanos(ns)));
+        assert_eq!("12".parse(), Ok(Place::Access(12)));
+        assert_eq!("250ms".parse(), time(250_000_000));
+        assert_eq!("1.5s".parse(), time(1_500_000_000));
+        assert_eq!("10us".parse(), time(10_000));
+        assert_eq!("7ns".parse(), time(7));
+        for wrong in ["", "s", "-1s", "1.5", "3 s", "1h", "nans", "infs", "1e10s"] {
+            assert!(wrong.parse::<Place>().is_err(), "{wrong}");
+        }
+    }
 }

@@ -266,6 +266,7 @@ fn totals_of(outcome: &Outcome) -> Totals {
         ring_words: drained.ring_words,
         lost_tail: drained.lost_tail,
         exit_status: outcome.ended.map(|e| e.status.shell()),
+        tsc_hz: outcome.tsc_hz,
         ..Totals::default()
     }
     .with_counts(&drained.counts)

@@ -18,6 +18,8 @@ pub enum Error {
     Damaged { at: u64, what: &'static str },
     #[error("the chunk at byte {at}: {source}")]
     Decode { at: u64, source: DecodeError },
+    #[error("access numbers are a thread's own: select one of the {threads} threads, or give a time")]
+    WhichThread { threads: usize },
     #[error("{what} is {found}, but the recording says {said}")]
     Mismatch { what: &'static str, said: u64, found: u64 },
 }

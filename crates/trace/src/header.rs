@@ -141,6 +141,9 @@ pub struct Totals {
     pub lost_tail: u64,
     /// As a shell reports it; `None` if the recording ended before the target.
     pub exit_status: Option<i32>,
+    /// Ticks of the time stamp counter in a second; 0 if that is not known.
+    #[serde(default)]
+    pub tsc_hz: u64,
 }
 
 impl Totals {

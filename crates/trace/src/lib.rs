@@ -37,6 +37,6 @@ pub use leaves::Leaves;
 pub use modules::Module;
 pub use pipeline::{Limits, Pipeline};
 pub use reader::{Chunk, Ending, Reader};
-pub use replay::{check, replay, stream, words, Checked, Filter};
+pub use replay::{accesses, check, replay, stream, words, Checked, Filter, Point, Selection};
 pub use stream::{compress, Expansion, Stamp, Stream};
 pub use writer::{create, Writer};

@@ -1,12 +1,26 @@
 //! From a recording back to its accesses, and the check that everything in it holds.
+//!
+//! [`accesses`] replays to accesses: of one thread directly, with the next chunk decoded ahead by another core, or of several
+//! interleaved. [`replay`] replays to executions, chunk by chunk, for those who only count.
+mod gate;
+mod player;
+mod select;
+mod threads;
+
+pub use select::{Point, Selection};
+
 use crate::known::Known;
 use crate::reader::{Chunk, Ending, Reader};
 use crate::stream::{self, Expansion, Stream};
 use crate::Error;
 use memtrail_collect::{Consumer, Counter, Counts, DecodeError, ThreadDecoder};
-use memtrail_model::Thread;
+use memtrail_model::{AccessSink, Thread};
+use player::Player;
+use select::Part;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Mutex, PoisonError};
 
 /// What to replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,14 +33,93 @@ fn at(chunk: &Chunk) -> impl Fn(DecodeError) -> Error {
     move |source| Error::Decode { at, source }
 }
 
-/// The stream in a chunk.
-pub fn stream<R: Read + Seek>(reader: &mut Reader<R>, known: &Known, chunk: &Chunk) -> Result<Stream, Error> {
-    let payload = reader.payload(chunk)?;
+/// The stream in a chunk's payload.
+fn parse(known: &Known, chunk: &Chunk, payload: &[u8]) -> Result<Stream, Error> {
     let most = chunk.head.raw_bytes as usize / 8;
-    stream::read(&payload, chunk.head.stream.begin, &known.leaves, most)
+    stream::read(payload, chunk.head.stream.begin, &known.leaves, most)
         .map_err(|what| Error::Damaged { at: chunk.at, what })
 }
 
+/// The stream in a chunk.
+pub fn stream<R: Read + Seek>(reader: &mut Reader<R>, known: &Known, chunk: &Chunk) -> Result<Stream, Error> {
+    parse(known, chunk, &reader.payload(chunk)?)
+}
+
+/// A recording that several threads read from.
+struct Input<'r, R>(Mutex<&'r mut Reader<R>>);
+
+impl<R: Read + Seek> Input<'_, R> {
+    fn payload(&self, chunk: &Chunk) -> Result<Vec<u8>, Error> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).payload(chunk)
+    }
+}
+
+/// Replays the selected accesses into a sink. Only the chunks that hold them are read.
+///
+/// One thread's accesses come in order. If several threads are selected they are interleaved as [`Selection::order`] says; if it is
+/// only one, loops are offered whole. Of a recording that was cut off, a thread's last record is left out: what followed
+/// it might have said that it was cut short.
+pub fn accesses<R: Read + Seek + Send, S: AccessSink>(
+    reader: &mut Reader<R>,
+    known: &Known,
+    selection: &Selection,
+    sink: &mut S,
+) -> Result<(), Error> {
+    let mut parts = select::parts(known, selection)?;
+    if selection.limit == 0 {
+        return Ok(());
+    }
+    let input = Input(Mutex::new(reader));
+    match parts.len() {
+        0 => Ok(()),
+        1 => alone(&input, known, parts.remove(0), selection.limit, sink),
+        _ => threads::together(&input, known, parts, selection, sink),
+    }
+}
+
+/// Replays one thread.
+fn alone<R: Read + Seek + Send, S: AccessSink>(
+    input: &Input<'_, R>,
+    known: &Known,
+    part: Part,
+    limit: u64,
+    sink: &mut S,
+) -> Result<(), Error> {
+    let chunks = part.chunks.clone();
+    let mut player = Player::new(known, part, limit, sink);
+    let decoded = |chunk: &Chunk| parse(known, chunk, &input.payload(chunk)?);
+    let more = match chunks.as_slice() {
+        [chunk] => one(&mut player, chunk, &decoded(chunk)?)?,
+        _ => std::thread::scope(|scope| {
+            let (out, streams) = sync_channel(0);
+            scope.spawn(|| {
+                let out = out;
+                for chunk in &chunks {
+                    let stream = decoded(chunk);
+                    let failed = stream.is_err();
+                    if out.send(stream).is_err() || failed {
+                        break;
+                    }
+                }
+            });
+            for (chunk, stream) in chunks.iter().zip(streams) {
+                if !one(&mut player, chunk, &stream?)? {
+                    return Ok(false);
+                }
+            }
+            Ok::<bool, Error>(true)
+        })?,
+    };
+    if more && player.last()?.is_some() {
+        player.finish()?;
+    }
+    Ok(())
+}
+
+fn one<S: AccessSink>(player: &mut Player<'_, S>, chunk: &Chunk, stream: &Stream) -> Result<bool, Error> {
+    player.begin(chunk, stream)?;
+    player.play(chunk, stream)
+}
 /// All record words of a chunk.
 pub fn words<R: Read + Seek>(reader: &mut Reader<R>, known: &Known, chunk: &Chunk) -> Result<Vec<u64>, Error> {
     let stream = stream(reader, known, chunk)?;
@@ -40,7 +133,7 @@ pub fn words<R: Read + Seek>(reader: &mut Reader<R>, known: &Known, chunk: &Chun
     Ok(all)
 }
 
-/// Replays the executions of a recording. `go_on` is asked again and again.
+/// Replays the executions of a recording, chunk by chunk in the order of their beginnings. `go_on` is asked again and again.
 pub fn replay<R: Read + Seek, C: Consumer>(
     reader: &mut Reader<R>,
     known: &Known,
@@ -73,6 +166,9 @@ pub fn replay<R: Read + Seek, C: Consumer>(
         if stopped {
             return Ok(());
         }
+    }
+    if !matches!(known.ending, Ending::Complete(_)) {
+        return Ok(());
     }
     let end = reader.bytes();
     for decoder in decoders.values_mut() {
