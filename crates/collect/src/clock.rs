@@ -32,7 +32,10 @@ mod tests {
 
     #[test]
     fn ticks_are_counted_per_second() {
-        let begin = Moment { tsc: 1000, ..Moment::now() };
+        let begin = Moment {
+            tsc: 1000,
+            ..Moment::now()
+        };
         let end = Moment {
             tsc: 5_001_000,
             time: begin.time + Duration::from_millis(2),

@@ -206,7 +206,11 @@ pub(crate) fn expand(
     expand_rare(access, v, &mut emit)
 }
 
-fn expand_rare(access: &PlannedAccess, v: &Values, emit: &mut dyn FnMut(Kind, u64, u32) -> bool) -> Result<(), DecodeError> {
+fn expand_rare(
+    access: &PlannedAccess,
+    v: &Values,
+    emit: &mut dyn FnMut(Kind, u64, u32) -> bool,
+) -> Result<(), DecodeError> {
     let kind = access.kind;
     match &access.shape {
         Shape::Plain { addr, size } => {

@@ -34,14 +34,13 @@ pub enum Task {
     /// What a recording holds.
     Info(InfoArgs),
     /// Print accesses, one a line: thread, instruction, R/W/P, address, size.
-    #[command(
-        after_help = "Examples:\n  memtrail dump --limit 20 a.mtr\n  \
+    #[command(after_help = "Examples:\n  memtrail dump --limit 20 a.mtr\n  \
         memtrail dump --thread 0 --from 1000000 --to 1000100 a.mtr\n  \
-        memtrail dump --from 250ms --to 251ms --order equal a.mtr"
-    )]
+        memtrail dump --from 250ms --to 251ms --order equal a.mtr")]
     Dump(DumpArgs),
     /// Verify a recording: checksums, every record, the totals.
-    Check(FileArgs),
+    #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
+    Check(CheckArgs),
     /// Can this machine record? If not, why, and what to do.
     Doctor(DoctorArgs),
     /// Count a program's memory instructions and the probes they need.
@@ -90,6 +89,9 @@ pub struct RecordArgs {
     /// Run the target without address-space randomisation.
     #[arg(long)]
     pub no_aslr: bool,
+    /// Hash every access while recording, in the slowest and simplest way, for `check --deep` to compare with.
+    #[arg(long)]
+    pub verify: bool,
     /// Write times and totals to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
@@ -114,6 +116,7 @@ impl RecordArgs {
             discard: false,
             no_follow: false,
             no_aslr: false,
+            verify: false,
             summary: None,
             command,
         }
@@ -121,7 +124,10 @@ impl RecordArgs {
 }
 
 #[derive(Debug, ArgGroup)]
-pub struct FileArgs {
+pub struct CheckArgs {
+    /// Expand every access, and compare everything the file says twice.
+    #[arg(long)]
+    pub deep: bool,
     /// The recording.
     pub file: PathBuf,
 }
@@ -151,7 +157,9 @@ impl FromStr for Place {
             return Ok(Place::Access(number));
         }
         let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
-        let found = units.iter().find_map(|&(unit, ns)| Some((text.strip_suffix(unit)?, ns)));
+        let found = units
+            .iter()
+            .find_map(|&(unit, ns)| Some((text.strip_suffix(unit)?, ns)));
         let (number, nanoseconds) = found.ok_or(wrong)?;
         let value: f64 = number.parse().map_err(|_| wrong)?;
         if !(0.0..1e9).contains(&(value * nanoseconds / 1e9)) {
@@ -186,6 +194,9 @@ pub struct DumpArgs {
     /// How threads are interleaved.
     #[arg(long, value_enum, default_value_t = ThreadOrder::Time)]
     pub order: ThreadOrder,
+    /// Print a hash of each thread's accesses, and one of all, instead of the accesses.
+    #[arg(long)]
+    pub hash: bool,
     /// The recording.
     pub file: PathBuf,
 }

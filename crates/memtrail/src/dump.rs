@@ -1,10 +1,10 @@
 //! `dump`: accesses as text.
 use crate::args::{DumpArgs, Place, ThreadOrder};
-use crate::info::{open, warn_unless_whole};
+use crate::info::{open, warn_unless_whole, Recording};
 use anyhow::{bail, Context};
 use memtrail_collect::Order;
 use memtrail_model::{Access, AccessSink, Thread};
-use memtrail_trace::{accesses, Ending, Error, Known, Point, Selection};
+use memtrail_trace::{accesses, whole, Ending, Error, Hasher, Known, Point, Selection, ThreadHash};
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
 /// Prints accesses; remembers the first error, since a sink cannot return one.
@@ -55,6 +55,9 @@ pub fn command(args: &DumpArgs) -> anyhow::Result<u8> {
     let known = Known::read(&mut reader)?;
     warn_unless_whole(&known.ending);
     let selection = selection(args, &known)?;
+    if args.hash {
+        return hash(&mut reader, &known, &selection);
+    }
     let mut printer = Printer {
         out: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
         failed: None,
@@ -67,12 +70,27 @@ pub fn command(args: &DumpArgs) -> anyhow::Result<u8> {
         Some(e) => return Err(e.into()),
         None => {}
     }
-    match replayed {
-        Err(error @ Error::WhichThread { .. }) => bail!("{error} (--thread T, or --from 250ms)"),
-        other => other?,
+    done(replayed, &known)
+}
+
+fn done(replayed: Result<(), Error>, known: &Known) -> anyhow::Result<u8> {
+    match (replayed, known.ending) {
+        (Err(error @ Error::WhichThread { .. }), _) => bail!("{error} (--thread T, or --from 250ms)"),
+        (Err(error), _) => Err(error.into()),
+        (Ok(()), Ending::Damaged { at, what }) => Err(Error::Damaged { at, what }.into()),
+        (Ok(()), _) => Ok(0),
     }
-    match known.ending {
-        Ending::Damaged { at, what } => Err(Error::Damaged { at, what }.into()),
-        _ => Ok(0),
+}
+
+/// A line for each thread (serial, accesses, hash) and one for all.
+fn hash(reader: &mut Recording, known: &Known, selection: &Selection) -> anyhow::Result<u8> {
+    let mut hasher = Hasher::default();
+    let replayed = accesses(reader, known, selection, &mut hasher);
+    let hashes = hasher.hashes();
+    for ThreadHash { thread, accesses, hash } in &hashes {
+        println!("{thread} {accesses} {hash:#018x}");
     }
+    let total: u64 = hashes.iter().map(|h| h.accesses).sum();
+    println!("all {total} {:#018x}", whole(&hashes));
+    done(replayed, known)
 }

@@ -148,7 +148,9 @@ impl Known {
             return None;
         };
         let ticks = since.as_nanos().checked_mul(tsc_hz.into())? / 1_000_000_000;
-        let time = self.beginning().saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX));
+        let time = self
+            .beginning()
+            .saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX));
         (tsc_hz > 0).then_some(time)
     }
 

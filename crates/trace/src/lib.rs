@@ -12,11 +12,13 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+mod check;
 mod chunk;
 mod columns;
 mod error;
 mod events;
 mod footer;
+mod hash;
 mod header;
 mod index;
 mod known;
@@ -29,14 +31,16 @@ mod stream;
 mod varint;
 mod writer;
 
+pub use check::{check, check_deep, Checked};
 pub use chunk::{Head, Kind as ChunkKind, StreamHead, CHUNK_HEAD_BYTES, MOST_BYTES};
 pub use error::Error;
+pub use hash::{whole, Hasher, ThreadHash, Verifier};
 pub use header::{Header, Totals, VERSION};
 pub use known::{Known, ThreadInfo};
 pub use leaves::Leaves;
 pub use modules::Module;
 pub use pipeline::{Limits, Pipeline};
 pub use reader::{Chunk, Ending, Reader};
-pub use replay::{accesses, check, replay, stream, words, Checked, Filter, Point, Selection};
+pub use replay::{accesses, replay, stream, words, Filter, Point, Selection};
 pub use stream::{compress, Expansion, Stamp, Stream};
 pub use writer::{create, Writer};

@@ -1,4 +1,4 @@
-//! From a recording back to its accesses, and the check that everything in it holds.
+//! From a recording back to its accesses.
 //!
 //! [`accesses`] replays to accesses: of one thread directly, with the next chunk decoded ahead by another core, or of several
 //! interleaved. [`replay`] replays to executions, chunk by chunk, for those who only count.
@@ -7,17 +7,18 @@ mod player;
 mod select;
 mod threads;
 
+pub(crate) use player::OTHER_NUMBER;
 pub use select::{Point, Selection};
 
 use crate::known::Known;
 use crate::reader::{Chunk, Ending, Reader};
 use crate::stream::{self, Expansion, Stream};
 use crate::Error;
-use memtrail_collect::{Consumer, Counter, Counts, DecodeError, ThreadDecoder};
+use memtrail_collect::{Consumer, State, ThreadDecoder};
 use memtrail_model::{AccessSink, Thread};
 use player::Player;
 use select::Part;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Mutex, PoisonError};
@@ -26,11 +27,6 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     pub thread: Option<Thread>,
-}
-
-fn at(chunk: &Chunk) -> impl Fn(DecodeError) -> Error {
-    let at = chunk.at;
-    move |source| Error::Decode { at, source }
 }
 
 /// The stream in a chunk's payload.
@@ -87,38 +83,70 @@ fn alone<R: Read + Seek + Send, S: AccessSink>(
 ) -> Result<(), Error> {
     let chunks = part.chunks.clone();
     let mut player = Player::new(known, part, limit, sink);
-    let decoded = |chunk: &Chunk| parse(known, chunk, &input.payload(chunk)?);
-    let more = match chunks.as_slice() {
-        [chunk] => one(&mut player, chunk, &decoded(chunk)?)?,
-        _ => std::thread::scope(|scope| {
-            let (out, streams) = sync_channel(0);
-            scope.spawn(|| {
-                let out = out;
-                for chunk in &chunks {
-                    let stream = decoded(chunk);
-                    let failed = stream.is_err();
-                    if out.send(stream).is_err() || failed {
-                        break;
-                    }
-                }
-            });
-            for (chunk, stream) in chunks.iter().zip(streams) {
-                if !one(&mut player, chunk, &stream?)? {
-                    return Ok(false);
-                }
-            }
-            Ok::<bool, Error>(true)
-        })?,
-    };
+    let more = ahead(input, known, &chunks, |chunk, stream| {
+        player.begin(chunk, stream)?;
+        player.play(chunk, stream)
+    })?;
     if more && player.last()?.is_some() {
         player.finish()?;
     }
     Ok(())
 }
 
-fn one<S: AccessSink>(player: &mut Player<'_, S>, chunk: &Chunk, stream: &Stream) -> Result<bool, Error> {
-    player.begin(chunk, stream)?;
-    player.play(chunk, stream)
+/// Replays all accesses of all threads, one thread after the other. `look` sees every chunk before it is replayed, and the state that
+/// the thread's chunk before has led to.
+pub(crate) fn in_parts<R: Read + Seek + Send, S: AccessSink>(
+    reader: &mut Reader<R>,
+    known: &Known,
+    sink: &mut S,
+    look: impl Fn(&Chunk, &Stream, Option<State>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let parts = select::parts(known, &Selection::default())?;
+    let input = Input(Mutex::new(reader));
+    for part in parts {
+        let chunks = part.chunks.clone();
+        let mut player = Player::new(known, part, u64::MAX, &mut *sink);
+        let more = ahead(&input, known, &chunks, |chunk, stream| {
+            look(chunk, stream, player.state())?;
+            player.begin(chunk, stream)?;
+            player.play(chunk, stream)
+        })?;
+        if more && player.last()?.is_some() {
+            player.finish()?;
+        }
+    }
+    Ok(())
+}
+
+/// Hands chunks to `take` one after the other until it says no, while another thread decodes the next. Returns what it said last.
+fn ahead<R: Read + Seek + Send>(
+    input: &Input<'_, R>,
+    known: &Known,
+    chunks: &[Chunk],
+    mut take: impl FnMut(&Chunk, &Stream) -> Result<bool, Error>,
+) -> Result<bool, Error> {
+    let decoded = |chunk: &Chunk| parse(known, chunk, &input.payload(chunk)?);
+    if let [chunk] = chunks {
+        return take(chunk, &decoded(chunk)?);
+    }
+    std::thread::scope(|scope| {
+        let (out, streams) = sync_channel(0);
+        scope.spawn(move || {
+            for chunk in chunks {
+                let stream = decoded(chunk);
+                let failed = stream.is_err();
+                if out.send(stream).is_err() || failed {
+                    break;
+                }
+            }
+        });
+        for (chunk, stream) in chunks.iter().zip(streams) {
+            if !take(chunk, &stream?)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    })
 }
 /// All record words of a chunk.
 pub fn words<R: Read + Seek>(reader: &mut Reader<R>, known: &Known, chunk: &Chunk) -> Result<Vec<u64>, Error> {
@@ -131,6 +159,29 @@ pub fn words<R: Read + Seek>(reader: &mut Reader<R>, known: &Known, chunk: &Chun
     let expanded = Expansion::new(&stream).each(&known.leaves, chunk.head.stream.words, take);
     expanded.map_err(|what| Error::Damaged { at: chunk.at, what })?;
     Ok(all)
+}
+
+/// Decodes the words of a chunk. Returns whether it went on to the end.
+pub(crate) fn feed<C: Consumer>(
+    known: &Known,
+    chunk: &Chunk,
+    stream: &Stream,
+    decoder: &mut ThreadDecoder,
+    consumer: &mut C,
+    mut go_on: impl FnMut(&mut C) -> bool,
+) -> Result<bool, Error> {
+    let mut failed = None;
+    let mut stopped = false;
+    let expanded = Expansion::new(stream).each(&known.leaves, chunk.head.stream.words, |words| {
+        failed = decoder.feed(&known.table, words, consumer).err();
+        stopped = !go_on(consumer);
+        failed.is_none() && !stopped
+    });
+    if let Some(source) = failed {
+        return Err(Error::Decode { at: chunk.at, source });
+    }
+    expanded.map_err(|what| Error::Damaged { at: chunk.at, what })?;
+    Ok(!stopped)
 }
 
 /// Replays the executions of a recording, chunk by chunk in the order of their beginnings. `go_on` is asked again and again.
@@ -151,18 +202,7 @@ pub fn replay<R: Read + Seek, C: Consumer>(
         let decoder = decoders
             .entry(thread.0)
             .or_insert_with(|| ThreadDecoder::resume(thread, &stream.state));
-        let mut failed = None;
-        let mut stopped = false;
-        let mut expansion = Expansion::new(&stream);
-        let expanded = expansion.each(&known.leaves, chunk.head.stream.words, |words| {
-            failed = decoder.feed(&known.table, words, consumer).err();
-            stopped = !go_on(consumer);
-            failed.is_none() && !stopped
-        });
-        if let Some(error) = failed {
-            return Err(at(&chunk)(error));
-        }
-        expanded.map_err(|what| Error::Damaged { at: chunk.at, what })?;
+        let stopped = !feed(known, &chunk, &stream, decoder, consumer, &mut go_on)?;
         if stopped {
             return Ok(());
         }
@@ -177,48 +217,4 @@ pub fn replay<R: Read + Seek, C: Consumer>(
             .map_err(|source| Error::Decode { at: end, source })?;
     }
     Ok(())
-}
-
-/// What a check found.
-#[derive(Debug)]
-pub struct Checked {
-    pub ending: Ending,
-    pub counts: Counts,
-    pub chunks: usize,
-    pub threads: usize,
-    pub blocks_defined: usize,
-}
-
-/// Reads everything, believes nothing: checksums, every record, and the totals.
-pub fn check<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Checked, Error> {
-    let known = Known::read(reader)?;
-    if let Ending::Damaged { at, what } = known.ending {
-        return Err(Error::Damaged { at, what });
-    }
-    let mut counter = Counter::new(&known.xsave);
-    replay(reader, &known, &Filter::default(), &mut counter, |_| true)?;
-    let counts = counter.counts(&known.table);
-    if let Ending::Complete(t) = &known.ending {
-        for (what, said, found) in [
-            ("the number of accesses", t.accesses, counts.accesses()),
-            ("the number of reads", t.reads, counts.reads),
-            ("the number of writes", t.writes, counts.writes),
-            ("the number of prefetches", t.prefetches, counts.prefetches),
-            ("the number of bytes", t.bytes, counts.bytes()),
-            ("the number of instructions", t.instructions, counts.instructions),
-            ("the number of blocks", t.blocks, counts.blocks),
-        ] {
-            if said != found {
-                return Err(Error::Mismatch { what, said, found });
-            }
-        }
-    }
-    let threads: BTreeSet<u32> = known.streams.iter().map(|c| c.head.stream.thread).collect();
-    Ok(Checked {
-        ending: known.ending,
-        counts,
-        chunks: known.streams.len(),
-        threads: threads.len(),
-        blocks_defined: known.table.blocks().len(),
-    })
 }

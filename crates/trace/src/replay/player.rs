@@ -5,7 +5,7 @@ use crate::known::Known;
 use crate::reader::Chunk;
 use crate::stream::{Expansion, Stream};
 use crate::Error;
-use memtrail_collect::{Counter, DecodeError, Expander, Segment, ThreadDecoder};
+use memtrail_collect::{Counter, DecodeError, Expander, Segment, State, ThreadDecoder};
 use memtrail_model::AccessSink;
 
 /// Decodes the chunks of a part, one after the other.
@@ -43,6 +43,11 @@ impl<'k, S: AccessSink> Player<'k, S> {
 
     pub fn sink(&mut self) -> &mut S {
         self.expander.flush().sink()
+    }
+
+    /// What the chunks so far have led to.
+    pub fn state(&self) -> Option<State> {
+        self.decoder.as_ref().map(ThreadDecoder::state)
     }
 
     /// Begins with a chunk, the next of the part: finds out which of its accesses are selected. Returns when those happened.
@@ -169,7 +174,7 @@ impl<'k, S: AccessSink> Player<'k, S> {
     }
 }
 
-const OTHER_NUMBER: &str = "a chunk has another number of accesses than its head says";
+pub(crate) const OTHER_NUMBER: &str = "a chunk has another number of accesses than its head says";
 
 /// Lets through what comes next: after `skip`, as many as are wanted, and no more than `promised`, in all.
 fn promise<S: AccessSink>(expander: &mut Expander<'_, Gate<S>>, skip: u64, promised: u64) {
