@@ -4,10 +4,10 @@
 //! each time is slower than the loop itself.
 //!
 //! **Idea.** If all slots move by constants, so do all linear forms of them. What can break that is arithmetic in
-//! less than 64 bits: it is the same as long as nothing is carried out of the lower bits, and since a value that moves
-//! evenly goes one way only, looking at its first and last iteration is enough.
+//! less than 64 bits: it is the same until something is carried out of the lower bits, and when that happens is known from the
+//! first value. A run is cut there, and what follows is another run.
 //!
-//! **Invariant.** [`Affine::body`] says nothing rather than something that is not exact.
+//! **Invariant.** What [`Affine::body`] says is exact.
 use crate::table::Block;
 use memtrail_model::LoopAccess;
 use memtrail_translate::plan::{Lin, LoopPlan, Narrow, Plan, Shape, Slot, Step, RSP};
@@ -21,13 +21,14 @@ pub(crate) struct Affine {
 }
 
 impl Affine {
-    /// The body of `trips` iterations that begin with these slots, derived ones included; `None` if an address does not
-    /// move evenly, or if there is more to an access than an address.
-    pub fn body(&mut self, block: &Block, slots: &[u64], trips: u64) -> Option<&mut [LoopAccess]> {
+    /// The body of a run that begins with these slots, derived ones included, and for how many of `trips` iterations it
+    /// holds; `None` if addresses do not move evenly, or if there is more to an access than an address.
+    pub fn body(&mut self, block: &Block, slots: &[u64], trips: u64) -> Option<(&mut [LoopAccess], u64)> {
         let plan = &block.plan;
-        if !block.even || trips == 0 {
+        if !block.even {
             return None;
         }
+        let mut holds = trips;
         let strides = &mut self.strides;
         strides.clear();
         strides.resize(slots.len(), 0);
@@ -35,19 +36,18 @@ impl Affine {
             let slot = step.slot as usize;
             strides[slot] = step.distance(slots);
             if step.low32 {
+                // The upper half of a register is gone after the first iteration.
+                let odd = slots[slot] > u32::MAX.into();
                 strides[slot] = strides[slot] as i32 as u64;
-                if slots[slot] > u32::MAX.into() || !stays(Narrow::Zero32, slots[slot], strides[slot], trips) {
-                    return None;
-                }
+                let until = lasts(Narrow::Zero32, slots[slot], strides[slot]);
+                holds = holds.min(if odd { 1 } else { until });
             }
         }
         strides[RSP as usize] = plan.exit_rsp.c;
         let first_derived = slots.len() - plan.derived.len();
         for (i, derived) in plan.derived.iter().enumerate() {
             let stride = scaled(&derived.of, strides);
-            if !stays(derived.narrow, derived.of.eval(slots), stride, trips) {
-                return None;
-            }
+            holds = holds.min(lasts(derived.narrow, derived.of.eval(slots), stride));
             strides[first_derived + i] = stride;
         }
         self.body.clear();
@@ -56,8 +56,8 @@ impl Affine {
                 return None;
             };
             let stride = scaled(&addr.lin, strides);
-            if addr.low32 && !stays(Narrow::Zero32, addr.lin.eval(slots), stride, trips) {
-                return None;
+            if addr.low32 {
+                holds = holds.min(lasts(Narrow::Zero32, addr.lin.eval(slots), stride));
             }
             let offset = plan.insn_offsets[access.insn as usize];
             self.body.push(LoopAccess {
@@ -68,7 +68,7 @@ impl Affine {
                 stride,
             });
         }
-        Some(&mut self.body)
+        Some((&mut self.body, holds))
     }
 }
 
@@ -98,8 +98,8 @@ fn scaled(lin: &Lin, strides: &[u64]) -> u64 {
     })
 }
 
-/// Whether narrowing keeps the distances between the values of all iterations.
-fn stays(narrow: Narrow, first: u64, stride: u64, trips: u64) -> bool {
+/// For how many iterations narrowing keeps the distances between values.
+fn lasts(narrow: Narrow, first: u64, stride: u64) -> u64 {
     let (bits, half) = match narrow {
         Narrow::Zero8 => (8, 0),
         Narrow::Zero16 => (16, 0),
@@ -108,7 +108,11 @@ fn stays(narrow: Narrow, first: u64, stride: u64, trips: u64) -> bool {
         Narrow::Sign16 => (16, 1 << 15),
         Narrow::Sign32 => (32, 1 << 31),
     };
-    let low = first.wrapping_add(half) & ((1u64 << bits) - 1);
-    let last = i128::from(low) + i128::from(stride as i64) * i128::from(trips.saturating_sub(1));
-    (0..1i128 << bits).contains(&last)
+    let most = (1u64 << bits) - 1;
+    let low = first.wrapping_add(half) & most;
+    let room = if (stride as i64) < 0 { low } else { most - low };
+    match room.checked_div((stride as i64).unsigned_abs()) {
+        Some(moves) => moves + 1,
+        None => u64::MAX,
+    }
 }

@@ -3,7 +3,7 @@ use crate::affine::Affine;
 use crate::decode::{advance, derive, step, Consumer, Run};
 use crate::linear::Linear;
 use crate::shape::{count, expand, Values};
-use crate::{Counts, Cut, DecodeError, Table, MOST_ACCESSES};
+use crate::{Block, Counts, Cut, DecodeError, Table, MOST_ACCESSES};
 use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Thread};
 use memtrail_tracee::XsaveTable;
 
@@ -30,7 +30,29 @@ pub struct Expander<'x, S: AccessSink> {
     left: u64,
     thread: Thread,
     affine: Affine,
+    /// A run that the limit stopped.
+    paused: Option<Paused>,
     one_by_one: bool,
+}
+
+/// What is left of a run.
+#[derive(Clone, Debug)]
+struct Rest {
+    /// Whole executions, the current one included.
+    complete: u64,
+    cut: Option<Cut>,
+    /// Where in the current execution to go on: at this access of the plan, past so many of its accesses.
+    access: usize,
+    past: u64,
+}
+
+/// A run stopped in the middle, with its own copy of the slots.
+#[derive(Debug)]
+struct Paused {
+    thread: Thread,
+    block: u32,
+    slots: Vec<u64>,
+    rest: Rest,
 }
 
 impl<'x, S: AccessSink> Expander<'x, S> {
@@ -43,6 +65,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             left: u64::MAX,
             thread: Thread::default(),
             affine: Affine::default(),
+            paused: None,
             one_by_one: false,
         }
     }
@@ -59,14 +82,46 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         self
     }
 
-    /// Expands no more than `n` further accesses.
+    /// Expands no more than `n` further accesses. What a limit before has stopped does not go on.
     pub fn set_limit(&mut self, n: u64) {
+        self.paused = None;
         self.left = n;
+    }
+
+    /// Whether the sink wants no more.
+    pub fn done(&self) -> bool {
+        self.sink.done()
     }
 
     /// Whether the limit has been reached.
     pub fn full(&self) -> bool {
         self.left == 0
+    }
+
+    /// Whether accesses of the words fed so far are still to come.
+    pub fn is_paused(&self) -> bool {
+        self.paused.is_some()
+    }
+
+    /// Lets `n` more accesses come, and goes on with the run that the limit stopped. To get a thread's accesses `n`
+    /// at a time: refill, then [`ThreadDecoder::feed_some`] until full.
+    ///
+    /// [`ThreadDecoder::feed_some`]: crate::ThreadDecoder::feed_some
+    pub fn refill(&mut self, table: &Table, n: u64) -> Result<(), DecodeError> {
+        self.left = self.left.saturating_add(n);
+        let Some(mut paused) = self.paused.take() else {
+            return Ok(());
+        };
+        let id = paused.block;
+        let found = table
+            .find(id.into())
+            .ok_or(DecodeError::UnknownBlock { id: id.into() })?;
+        self.switch(paused.thread);
+        derive(found.block, &mut paused.slots);
+        if !self.go_on(paused.thread, found.block, &mut paused.slots, &mut paused.rest)? {
+            self.paused = Some(paused);
+        }
+        Ok(())
     }
 
     /// Hands over what is left, and gives access to the sink.
@@ -76,11 +131,6 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             self.filled = 0;
         }
         &mut self.sink
-    }
-
-    /// Whether the sink wants no more; what it has not been given yet counts for nothing.
-    pub fn done(&self) -> bool {
-        self.sink.done()
     }
 
     pub fn into_sink(mut self) -> S {
@@ -104,35 +154,65 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         }
     }
 
-    /// The whole iterations of a run, if their addresses move evenly.
-    fn evenly(&mut self, run: &Run) -> bool {
-        let body = run.block.plan.accesses.len();
-        if self.one_by_one || run.complete < 2 || body > BATCH {
+    /// Goes on with a run as far as the limit allows; returns whether it is done. Derived slots must be current. If it
+    /// is not done, `slots` and `rest` say where it stopped.
+    fn go_on(
+        &mut self,
+        thread: Thread,
+        block: &Block,
+        slots: &mut [u64],
+        rest: &mut Rest,
+    ) -> Result<bool, DecodeError> {
+        while rest.complete > 0 {
+            if (rest.access, rest.past) == (0, 0) && self.evenly(thread, block, slots, rest) {
+                continue;
+            }
+            if !self.once(thread, block, slots, rest, None)? {
+                return Ok(false);
+            }
+            (rest.access, rest.past) = (0, 0);
+            rest.complete -= 1;
+            step(block, slots);
+            if rest.complete > 0 || rest.cut.is_some() {
+                derive(block, slots);
+            }
+        }
+        match rest.cut {
+            Some(cut) => self.once(thread, block, slots, rest, Some(&cut)),
+            None => Ok(true),
+        }
+    }
+
+    /// Some iterations of a run at once. Returns `false` if their addresses do not move evenly, or only in less than two
+    /// of those that the limit allows.
+    fn evenly(&mut self, thread: Thread, block: &Block, slots: &mut [u64], rest: &mut Rest) -> bool {
+        let length = block.plan.accesses.len() as u64;
+        let allowed = self.left.checked_div(length).unwrap_or(u64::MAX);
+        let trips = rest.complete.min(allowed);
+        if self.one_by_one || trips < 2 || length > BATCH as u64 {
             return false;
         }
         let mut affine = std::mem::take(&mut self.affine);
-        let even = affine.body(run.block, run.slots, run.complete);
+        let even = affine.body(block, slots, trips).filter(|&(_, trips)| trips >= 2);
         let done = even.is_some();
-        if let Some(body) = even {
-            self.iterations(run.thread, run.complete, body);
+        if let Some((body, trips)) = even {
+            self.iterations(thread, trips, body);
+            advance(block, slots, trips);
+            derive(block, slots);
+            rest.complete -= trips;
         }
         self.affine = affine;
         done
     }
 
+    /// So many iterations, which the limit allows.
     fn iterations(&mut self, thread: Thread, trips: u64, body: &mut [LoopAccess]) {
-        let whole = trips.checked_mul(body.len() as u64).filter(|&n| n <= self.left);
-        if let (Some(accesses), true) = (whole, self.sink.wants_loops()) {
-            if self.flush().looped(&LoopRun { thread, trips, body }) {
-                self.left -= accesses;
-                return;
-            }
-        }
-        if body.is_empty() {
+        self.left -= trips * body.len() as u64;
+        if self.sink.wants_loops() && self.flush().looped(&LoopRun { thread, trips, body }) || body.is_empty() {
             return;
         }
         let mut trips = trips;
-        while trips > 0 && self.left > 0 && !self.sink.done() {
+        while trips > 0 && !self.sink.done() {
             let mut room = (self.batch.len() - self.filled) / body.len();
             if room == 0 {
                 self.flush();
@@ -161,52 +241,69 @@ impl<'x, S: AccessSink> Expander<'x, S> {
                 }
             }
         }
-        let wanted = (accesses as u64).min(self.left);
-        self.filled += wanted as usize;
-        self.left -= wanted;
+        self.filled += accesses;
     }
 
-    /// The accesses of one execution, up to the cut if there is one.
-    fn once(&mut self, run: &Run, cut: Option<&Cut>) -> Result<(), DecodeError> {
-        let plan = &run.block.plan;
-        for access in &plan.accesses {
-            let values = Values {
-                block: run.block.id,
-                slots: run.slots,
-                xsave: self.xsave,
-                cut: cut.filter(|c| c.insn == access.insn),
-            };
+    /// The accesses of one execution from where `rest` says, up to the cut if there is one. Returns whether the limit
+    /// allowed all of them; if not, `rest` says how many it did.
+    fn once(
+        &mut self,
+        thread: Thread,
+        block: &Block,
+        slots: &[u64],
+        rest: &mut Rest,
+        cut: Option<&Cut>,
+    ) -> Result<bool, DecodeError> {
+        let plan = &block.plan;
+        for access in &plan.accesses[rest.access..] {
             if cut.is_some_and(|c| c.excludes(access.insn)) {
                 break;
             }
+            let values = Values {
+                block: block.id,
+                slots,
+                xsave: self.xsave,
+                cut: cut.filter(|c| c.insn == access.insn),
+            };
             let offset = plan.insn_offsets[access.insn as usize];
             let pc = plan.pc.wrapping_add(offset.into());
-            let (batch, filled) = (&mut self.batch, &mut self.filled);
-            let (sink, left) = (&mut self.sink, &mut self.left);
-            expand(access, &values, |kind, addr, size| {
-                if *left == 0 {
+            let (mut past, mut stopped) = (rest.past, false);
+            expand(access, &values, rest.past, |kind, addr, size| {
+                stopped = self.left == 0;
+                if stopped {
                     return false;
                 }
-                *left -= 1;
-                if *filled == batch.len() {
-                    sink.accesses(batch);
-                    *filled = 0;
-                    if sink.done() {
-                        *left = 0;
-                    }
-                }
-                batch[*filled] = Access {
-                    thread: run.thread,
+                self.push(Access {
+                    thread,
                     pc,
                     kind,
                     addr,
                     size,
-                };
-                *filled += 1;
+                });
+                past += 1;
                 true
             })?;
+            if stopped {
+                rest.past = past;
+                return Ok(false);
+            }
+            rest.access += 1;
+            rest.past = 0;
         }
-        Ok(())
+        Ok(true)
+    }
+
+    #[inline]
+    fn push(&mut self, access: Access) {
+        if self.filled == self.batch.len() {
+            if self.flush().done() {
+                // This one, and no more.
+                self.left = 1;
+            }
+        }
+        self.batch[self.filled] = access;
+        self.filled += 1;
+        self.left -= 1;
     }
 }
 
@@ -257,34 +354,40 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
             self.make_room(linear.len());
         }
         linear.write(&mut self.batch[self.filled..]);
-        let accesses = (linear.len() as u64).min(self.left);
-        self.filled += accesses as usize;
-        self.left -= accesses;
+        self.filled += linear.len();
+        self.left -= linear.len() as u64;
     }
 
-    fn run(&mut self, mut run: Run<'_>) -> Result<(), DecodeError> {
+    fn full(&self) -> bool {
+        self.left == 0
+    }
+
+    #[inline]
+    fn takes(&self, accesses: usize) -> bool {
+        accesses as u64 <= self.left
+    }
+
+    fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError> {
         self.switch(run.thread);
-        if self.evenly(&run) {
-            advance(run.block, run.slots, run.complete);
-            if run.cut.is_some() {
-                derive(run.block, run.slots);
-            }
-            run.complete = 0;
+        let mut rest = Rest {
+            complete: run.complete,
+            cut: run.cut,
+            access: 0,
+            past: 0,
+        };
+        if !self.go_on(run.thread, run.block, run.slots, &mut rest)? {
+            let complete = rest.complete;
+            self.paused = Some(Paused {
+                thread: run.thread,
+                block: run.block.id,
+                slots: run.slots.to_vec(),
+                rest,
+            });
+            // The decoder goes on as if all had been taken.
+            advance(run.block, run.slots, complete);
+            derive(run.block, run.slots);
         }
-        for i in 0..run.complete {
-            if self.full() {
-                return Ok(());
-            }
-            self.once(&run, None)?;
-            step(run.block, run.slots);
-            if i + 1 < run.complete || run.cut.is_some() {
-                derive(run.block, run.slots);
-            }
-        }
-        match run.cut {
-            Some(cut) => self.once(&run, Some(&cut)),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 

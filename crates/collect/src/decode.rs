@@ -77,7 +77,15 @@ pub trait Consumer {
     fn takes_linear(&self) -> bool {
         false
     }
-    /// One execution, all of whose addresses are linear forms.
+    /// Whether nothing more can be taken for now: see [`ThreadDecoder::feed_some`].
+    fn full(&self) -> bool {
+        false
+    }
+    /// Whether so many accesses can be taken.
+    fn takes(&self, _accesses: usize) -> bool {
+        true
+    }
+    /// One execution, all of whose addresses are linear forms. [`Consumer::takes`] has been asked.
     fn linear(&mut self, _linear: &Linear<'_>) {}
     fn mark(&mut self, _thread: Thread, _mark: Mark) {}
 }
@@ -151,15 +159,6 @@ fn record_words(table: &Table, words: &[u64], at: usize) -> Result<usize, Decode
         return Err(DecodeError::ShortRecord { at, need, have });
     }
     Ok(need)
-}
-
-/// Checks that `words` is a run of whole records and returns where it ends (at END, if any).
-pub fn extent(table: &Table, words: &[u64]) -> Result<usize, DecodeError> {
-    let mut at = 0;
-    while at < words.len() && words[at] != END {
-        at += record_words(table, words, at)?;
-    }
-    Ok(at)
 }
 
 /// What of the buffer of a killed thread can be kept.
@@ -240,8 +239,22 @@ impl ThreadDecoder {
 
     /// Decodes the words of one buffer.
     pub fn feed<C: Consumer>(&mut self, table: &Table, words: &[u64], consumer: &mut C) -> Result<(), DecodeError> {
+        self.feed_some(table, words, consumer).map(|_| ())
+    }
+
+    /// Decodes the words of one buffer, to its end or END, or until the consumer is full; returns how many need not be
+    /// fed again.
+    pub fn feed_some<C: Consumer>(
+        &mut self,
+        table: &Table,
+        words: &[u64],
+        consumer: &mut C,
+    ) -> Result<usize, DecodeError> {
         let mut at = 0;
         if !self.held.is_empty() && words.first().is_some_and(|&w| w != END) {
+            if consumer.full() {
+                return Ok(0);
+            }
             let held = std::mem::take(&mut self.held);
             at = self.block(table, &held, words, 0, consumer)?;
             self.held = held;
@@ -253,8 +266,8 @@ impl ThreadDecoder {
             } else if consumer.takes_linear() {
                 at = self.expand_linear(table, words, at, consumer);
             }
-            if at >= words.len() || words[at] == END {
-                break;
+            if at >= words.len() || words[at] == END || consumer.full() {
+                return Ok(at);
             }
             let next = at + record_words(table, words, at)?;
             if !(FIRST_BLOCK..LEFT).contains(&words[at]) {
@@ -264,10 +277,9 @@ impl ThreadDecoder {
                 at = self.block(table, &words[at..next], words, next, consumer)?;
             } else {
                 self.held.extend_from_slice(&words[at..next]);
-                break;
+                return Ok(next);
             }
         }
-        Ok(())
     }
 
     /// The index of the partly steady loop whose next iteration may follow.

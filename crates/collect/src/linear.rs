@@ -461,7 +461,7 @@ impl ThreadDecoder {
             let Some(exit) = recipes.exit(recipe, follows) else {
                 break;
             };
-            if recipe.terms == 0 {
+            if recipe.terms == 0 || !consumer.takes(exit.accesses.into()) {
                 break;
             }
             if !hot.role.is_steady() {

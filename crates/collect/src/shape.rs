@@ -187,15 +187,19 @@ fn can_be_partial(shape: &Shape) -> bool {
     matches!(shape, Shape::Repeat { .. } | Shape::Lanes { .. })
 }
 
-/// Calls `emit` with each access (kind, address, size) in order. If it returns `false`, no more is wanted.
+/// Takes an access (kind, address, size); returns whether it wants more.
+pub(crate) type Emit<'e> = &'e mut dyn FnMut(Kind, u64, u32) -> bool;
+
+/// Calls `emit` with each access but the first `from`, in order, until it wants no more.
 #[inline]
 pub(crate) fn expand(
     access: &PlannedAccess,
     v: &Values,
+    from: u64,
     mut emit: impl FnMut(Kind, u64, u32) -> bool,
 ) -> Result<(), DecodeError> {
     if let Shape::Plain { addr, size } = &access.shape {
-        if v.cut.is_none() {
+        if v.cut.is_none() && from == 0 {
             emit(access.kind, v.at(addr, 0), *size);
         }
         return Ok(());
@@ -203,37 +207,53 @@ pub(crate) fn expand(
     if v.cut.is_some() && !can_be_partial(&access.shape) {
         return Ok(());
     }
-    expand_rare(access, v, &mut emit)
+    if let Shape::Repeat { .. } = access.shape {
+        return expand_repeat(&access.shape, v, from, &mut emit);
+    }
+    let mut seen = 0;
+    expand_rare(access, v, &mut |kind, addr, size| {
+        seen += 1;
+        seen <= from || emit(kind, addr, size)
+    });
+    Ok(())
 }
 
-fn expand_rare(
-    access: &PlannedAccess,
-    v: &Values,
-    emit: &mut dyn FnMut(Kind, u64, u32) -> bool,
-) -> Result<(), DecodeError> {
+fn expand_repeat(shape: &Shape, v: &Values, from: u64, emit: Emit) -> Result<(), DecodeError> {
+    let Shape::Repeat { source, dest, size, .. } = shape else {
+        return Ok(());
+    };
+    let r = v.repeated(shape)?;
+    let size = (*size).into();
+    let both = source.is_some() && dest.is_some();
+    let first = if both { from / 2 } else { from };
+    let mut source_done = both && from % 2 == 1;
+    for i in first..r.elements {
+        let offset = i.wrapping_mul(r.step);
+        if let Some(addr) = source.as_ref().filter(|_| !source_done) {
+            if !emit(Kind::Read, v.at(addr, offset), size) {
+                break;
+            }
+        }
+        source_done = false;
+        if let Some((addr, kind)) = dest {
+            if !emit(*kind, v.at(addr, offset), size) {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Shapes with few accesses.
+fn expand_rare(access: &PlannedAccess, v: &Values, emit: Emit) {
     let kind = access.kind;
     match &access.shape {
+        Shape::Repeat { .. } => {}
         Shape::Plain { addr, size } => {
             emit(kind, v.at(addr, 0), *size);
         }
         Shape::Line { addr, size } => {
             emit(kind, v.at(addr, 0) & !u64::from(*size).wrapping_sub(1), *size);
-        }
-        shape @ Shape::Repeat { source, dest, size, .. } => {
-            let r = v.repeated(shape)?;
-            for i in 0..r.elements {
-                let offset = i.wrapping_mul(r.step);
-                let mut more = true;
-                if let Some(addr) = source {
-                    more = emit(Kind::Read, v.at(addr, offset), (*size).into());
-                }
-                if let Some((addr, kind)) = dest {
-                    more = emit(*kind, v.at(addr, offset), (*size).into());
-                }
-                if !more {
-                    break;
-                }
-            }
         }
         Shape::Lanes {
             addr,
@@ -245,12 +265,13 @@ fn expand_rare(
             size,
         } => {
             let shift = 64 - u32::from((*index_bytes).clamp(1, 8)) * 8;
-            for i in (0..*lanes).filter(|&i| v.active(mask, i) && v.lane_done(i)) {
+            let mut active = (0..*lanes).filter(|&i| v.active(mask, i) && v.lane_done(i));
+            active.all(|i| {
                 let raw = v.element(*index, *index_bytes, i);
                 let index = ((raw << shift) as i64 >> shift) as u64;
                 let offset = index.wrapping_mul((*scale).into());
-                emit(kind, v.at(addr, offset), (*size).into());
-            }
+                emit(kind, v.at(addr, offset), (*size).into())
+            });
         }
         Shape::Elements {
             addr,
@@ -258,10 +279,8 @@ fn expand_rare(
             mask,
             size,
         } => {
-            for i in (0..*lanes).filter(|&i| v.active(mask, i)) {
-                let offset = u64::from(i) * u64::from(*size);
-                emit(kind, v.at(addr, offset), (*size).into());
-            }
+            let mut active = (0..*lanes).filter(|&i| v.active(mask, i));
+            active.all(|i| emit(kind, v.at(addr, u64::from(i) * u64::from(*size)), (*size).into()));
         }
         Shape::Broadcast {
             addr,
@@ -279,9 +298,8 @@ fn expand_rare(
             mask,
             size,
         } => {
-            for i in 0..v.active_lanes(mask, *lanes) {
-                emit(kind, v.at(addr, i * u64::from(*size)), (*size).into());
-            }
+            let mut elements = 0..v.active_lanes(mask, *lanes);
+            elements.all(|i| emit(kind, v.at(addr, i * u64::from(*size)), (*size).into()));
         }
         Shape::BitWord { addr, bit, size } => {
             let offset = Values::bit_word(bit.eval(v.slots), *size);
@@ -297,7 +315,6 @@ fn expand_rare(
             emit(kind, v.at(addr, 0), v.xsave_extent(mask, *layout) as u32);
         }
     }
-    Ok(())
 }
 
 fn xsave_mask(low: u64, high: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! Loops handed on whole: what they say is exact, and what is not exact is not said.
+//! Loops handed on whole.
 mod plans;
 
 use memtrail_collect::{Expander, ThreadDecoder};
@@ -155,14 +155,15 @@ fn narrow(narrow: Narrow, low32: bool) -> Plan {
 }
 
 #[test]
-fn a_run_that_wraps_inside_is_not_handed_on() {
-    let whole = |plan: Plan, first: u64, trips: u64| {
+fn a_run_is_cut_where_narrow_values_wrap() {
+    let pieces = |plan: Plan, first: u64, trips: u64| {
         let last = first.wrapping_add(4 * trips);
         let low32 = matches!(&plan.looping, Some(LoopPlan::Affine { counter, .. }) if counter.low32);
         let last = if low32 { u64::from(last as u32) } else { last };
-        one_loop(plan, &[first, last]).runs.len() == 1
+        let runs = one_loop(plan, &[first, last]).runs;
+        runs.iter().map(|r| r.0).collect::<Vec<_>>()
     };
-    // The last value that is used is the last before the edge, or the first after it.
+    // Ten values lie before the edge.
     for (kind, edge) in [
         (Narrow::Zero8, 1u64 << 8),
         (Narrow::Zero16, 1 << 16),
@@ -171,17 +172,20 @@ fn a_run_that_wraps_inside_is_not_handed_on() {
         (Narrow::Sign16, 1 << 15),
         (Narrow::Sign32, 1 << 31),
     ] {
-        assert!(whole(narrow(kind, false), edge - 40, 10), "{kind:?}");
-        assert!(!whole(narrow(kind, false), edge - 40, 11), "{kind:?}");
-        assert!(whole(narrow(kind, false), edge, 10), "{kind:?}");
+        assert_eq!(pieces(narrow(kind, false), edge - 40, 10), [10], "{kind:?}");
+        // A single iteration is no loop.
+        assert_eq!(pieces(narrow(kind, false), edge - 40, 11), [10], "{kind:?}");
+        assert_eq!(pieces(narrow(kind, false), edge - 40, 30), [10, 20], "{kind:?}");
+        assert_eq!(pieces(narrow(kind, false), edge, 10), [10], "{kind:?}");
     }
-    // From below zero is no edge for signed values.
-    assert!(whole(narrow(Narrow::Sign32, false), 0u64.wrapping_sub(40), 20));
-    assert!(!whole(narrow(Narrow::Zero32, false), 0u64.wrapping_sub(40), 20));
-    // A register stepped with 32-bit instructions.
+    // Zero is an edge for unsigned values only.
+    assert_eq!(pieces(narrow(Narrow::Sign32, false), 0u64.wrapping_sub(40), 20), [20]);
+    assert_eq!(
+        pieces(narrow(Narrow::Zero32, false), 0u64.wrapping_sub(40), 20),
+        [10, 10]
+    );
+    // A register stepped with 32-bit instructions; its upper half is there in the first iteration only.
     let top = 1u64 << 32;
-    assert!(whole(narrow(Narrow::Zero32, true), top - 40, 10));
-    assert!(!whole(narrow(Narrow::Zero32, true), top - 40, 11));
-    // Its upper half is there in the first iteration only.
-    assert!(!whole(narrow(Narrow::Sign32, true), top + 40, 10));
+    assert_eq!(pieces(narrow(Narrow::Zero32, true), top - 40, 12), [10, 2]);
+    assert_eq!(pieces(narrow(Narrow::Sign32, true), top + 40, 12), [11]);
 }

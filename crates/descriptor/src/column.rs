@@ -36,7 +36,7 @@ pub(crate) struct Relation {
 /// Factors at and below this are shifts to the right.
 const SHIFT: i8 = -100;
 const MOST_SHIFT: i8 = 6;
-const MOST_FACTOR: i64 = 64;
+const MOST_FACTOR: u64 = 64;
 
 impl Relation {
     /// `None` if the bytes mean nothing.
@@ -55,25 +55,37 @@ impl Relation {
     }
 
     /// The relation by which `value` has moved if `source` has moved by `movement`.
+    #[inline]
     pub fn guess(source: u8, movement: u64, value: u64) -> Option<Relation> {
         let with = |factor| Some(Relation { source, factor });
+        if movement == 0 || value == 0 {
+            return None;
+        }
         if movement == value {
             return with(1);
         }
-        let (m, v) = (movement as i64, value as i64);
-        if m == 0 || v == 0 {
-            return None;
+        // Powers of two, which are most, without dividing.
+        let up = value.trailing_zeros() as i32 - movement.trailing_zeros() as i32;
+        if (0..=MOST_SHIFT as i32).contains(&up) {
+            let moved = movement.wrapping_shl(up as u32);
+            if moved == value {
+                return with(1 << up);
+            }
+            if moved == value.wrapping_neg() {
+                return with(-1 << up);
+            }
+        } else if (-(MOST_SHIFT as i32)..0).contains(&up) {
+            let relation = Relation {
+                source,
+                factor: SHIFT + up as i8,
+            };
+            return (relation.moved(movement) == value).then_some(relation);
         }
-        let factor = v.wrapping_div(m);
-        if v.wrapping_rem(m) == 0 && (-MOST_FACTOR..=MOST_FACTOR).contains(&factor) {
-            return with(factor as i8);
-        }
-        let part = m.wrapping_div(v);
-        let shift = part.checked_ilog2()? as i8;
-        let exact = m.wrapping_rem(v) == 0 && part == 1 << shift && shift <= MOST_SHIFT;
-        exact.then_some(Relation {
+        let (m, v) = (i32::try_from(movement as i64).ok()?, i32::try_from(value as i64).ok()?);
+        let fits = u64::from(v.unsigned_abs()) <= MOST_FACTOR * u64::from(m.unsigned_abs());
+        (fits && v.wrapping_rem(m) == 0).then(|| Relation {
             source,
-            factor: SHIFT - shift,
+            factor: v.wrapping_div(m) as i8,
         })
     }
 }
@@ -95,6 +107,8 @@ pub(crate) struct Column {
     source: u8,
     /// The prediction that is expected to be right.
     pub expected: u8,
+    /// The encoder has noted the sources at the last value.
+    pub noted: bool,
 }
 
 impl Column {
@@ -109,6 +123,7 @@ impl Column {
             relation: Relation { source, factor: 1 },
             source,
             expected: RELATION,
+            noted: false,
         }
     }
 
@@ -131,7 +146,7 @@ impl Column {
     }
 
     /// The prediction with this code.
-    #[inline]
+    #[inline(always)]
     pub fn predict(&self, code: u8, sources: &Sources, contexts: &Contexts, number: usize) -> u64 {
         match code {
             STRIDE => self.stride(),
@@ -142,7 +157,7 @@ impl Column {
     }
 
     /// Takes in the value that came.
-    #[inline]
+    #[inline(always)]
     pub fn update(&mut self, value: u64, sources: &mut Sources) {
         let step = value.wrapping_sub(self.last);
         if step == self.step {
@@ -215,6 +230,11 @@ mod tests {
             (24, 3u64.wrapping_neg(), None),
             (4, 40u64.wrapping_neg(), Some(-10)),
             (u64::MAX, 4u64.wrapping_neg(), Some(4)),
+            (5, 60, Some(12)),
+            (24, 8, None),
+            (1, 65, None),
+            (1, 127u64.wrapping_neg(), None),
+            (3, 192u64.wrapping_neg(), Some(-64)),
             (1 << 63, u64::MAX, None),
             (u64::MAX, 1 << 63, None),
             (0, 7, None),

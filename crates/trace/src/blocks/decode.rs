@@ -2,7 +2,6 @@
 use super::*;
 use crate::varint::{unfold, Bad, Fields};
 use memtrail_collect::DecodeError;
-use memtrail_model::Kind;
 use memtrail_translate::plan::{
     Addr, Derived, Layout, LoopPlan, Mask, Narrow, PlannedAccess, Shape, Side, Step, FS, TERMS,
 };
@@ -67,7 +66,7 @@ impl<'c> Decoder<'c> {
         let flags = self.at(Column::Flags).byte()?;
         let id = u64::from(self.likely.id).wrapping_add(self.at(Column::Id).signed()?);
         let id = u32::try_from(id).map_err(|_| "a block id is out of range")?;
-        let pc = self.likely.pc.wrapping_add(self.at(Column::Pc).signed()?);
+        let pc = self.pc()?;
         let words: u16 = self.at(Column::Words).small()?;
         let sources = self.at(Column::Source).bytes(u64::from(words).saturating_sub(1))?;
         self.likely.enter_block();
@@ -114,6 +113,18 @@ impl<'c> Decoder<'c> {
         Ok((id, plan, sources.into()))
     }
 
+    fn pc(&mut self) -> Result<u64, Bad> {
+        let back: usize = self.at(Column::Pc).small()?;
+        if back == 0 {
+            return Ok(self.likely.end.wrapping_add(self.at(Column::Jump).signed()?));
+        }
+        let i = self.likely.ends.len().checked_sub(back);
+        Ok(self
+            .likely
+            .ends
+            .remove(i.ok_or("a block begins at an end that is not known")?))
+    }
+
     fn instructions(&mut self, plan: &mut Plan, affine: bool) -> Result<(), Bad> {
         let many = "a block is too long";
         loop {
@@ -129,8 +140,9 @@ impl<'c> Decoder<'c> {
                 ACCESSES => self.rare().number()?,
                 few => few.into(),
             };
+            let pushes = length <= PUSH_LENGTH || byte & LAST != 0;
             for _ in 0..count {
-                let access = self.access(insn)?;
+                let access = self.access(insn, pushes)?;
                 plan.accesses.push(access);
             }
             if byte & WAY_OUT != 0 {
@@ -145,21 +157,26 @@ impl<'c> Decoder<'c> {
     }
 
     fn rsp(&mut self) -> Result<Lin, Bad> {
-        match self.at(Column::Stack).number()? {
+        match self.at(Column::Rsp).number()? {
             0 => self.lin(),
-            n => Ok(stack(self.likely.stack.wrapping_add(unfold(n - 1)))),
+            n => {
+                self.likely.rsp = self.likely.rsp.wrapping_add(unfold(n - 1));
+                Ok(stack(self.likely.rsp))
+            }
         }
     }
 
-    fn access(&mut self, insn: u16) -> Result<PlannedAccess, Bad> {
+    fn access(&mut self, insn: u16, pushes: bool) -> Result<PlannedAccess, Bad> {
         let byte = self.at(Column::Access).byte()?;
         let kind = kind(byte & KIND)?;
         let size = 1u32 << (byte >> SIZE_SHIFT & SIZE);
         let (mut lin, mut segment) = (Lin::default(), None);
         match byte >> FORM_SHIFT {
             FORM_STACK => {
-                self.likely.stack = self.likely.stack.wrapping_add(self.at(Column::Stack).signed()?);
-                lin = stack(self.likely.stack);
+                lin = stack(self.likely.rsp.wrapping_add(self.at(Column::Stack).signed()?));
+                if pushes {
+                    self.likely.use_stack(lin.c, kind, size);
+                }
             }
             FORM_SLOT => {
                 lin = Lin::slot(self.slot()?);

@@ -67,7 +67,7 @@ impl Encoder {
             Column::Id,
             i64::from(block.id).wrapping_sub(self.likely.id.into()) as u64,
         );
-        self.signed(Column::Pc, plan.pc.wrapping_sub(self.likely.pc));
+        self.pc(plan.pc);
         self.number(Column::Words, plan.words.into());
         for &source in &block.sources {
             self.byte(Column::Source, source);
@@ -124,7 +124,8 @@ impl Encoder {
             if few == ACCESSES {
                 self.number(Column::Rare, count as u64);
             }
-            mine.iter().for_each(|a| self.access(a));
+            let pushes = length <= PUSH_LENGTH || i == last;
+            mine.iter().for_each(|a| self.access(a, pushes));
             if let Some((side, rest)) = side {
                 self.rsp(&side.rsp);
                 if affine {
@@ -135,18 +136,35 @@ impl Encoder {
         }
     }
 
+    fn pc(&mut self, pc: u64) {
+        let ends = &mut self.likely.ends;
+        match ends.iter().rposition(|&end| end == pc) {
+            Some(i) => {
+                let back = ends.len() - i;
+                ends.remove(i);
+                self.number(Column::Pc, back as u64);
+            }
+            None => {
+                self.number(Column::Pc, 0);
+                self.signed(Column::Jump, pc.wrapping_sub(self.likely.end));
+            }
+        }
+    }
+
     /// The stack pointer after a block, or at a way out of it.
     fn rsp(&mut self, rsp: &Lin) {
-        let distance = fold(rsp.c.wrapping_sub(self.likely.stack));
+        let distance = fold(rsp.c.wrapping_sub(self.likely.rsp));
         if *rsp == stack(rsp.c) && distance < u64::MAX {
-            self.number(Column::Stack, distance + 1);
+            self.number(Column::Rsp, distance + 1);
+            self.likely.rsp = rsp.c;
         } else {
-            self.number(Column::Stack, 0);
+            self.number(Column::Rsp, 0);
             self.lin(rsp);
         }
     }
 
-    fn access(&mut self, access: &PlannedAccess) {
+    /// `pushes`: if this is to the stack, the stack pointer moves along.
+    fn access(&mut self, access: &PlannedAccess, pushes: bool) {
         let form = form(&access.shape);
         let size = match access.shape {
             Shape::Plain { size, .. } if form != FORM_OTHER => size.trailing_zeros() as u8,
@@ -156,14 +174,16 @@ impl Encoder {
             Column::Access,
             access.kind as u8 | size << SIZE_SHIFT | form << FORM_SHIFT,
         );
-        let Shape::Plain { addr, .. } = &access.shape else {
+        let Shape::Plain { addr, size } = &access.shape else {
             return self.shape(&access.shape);
         };
         let lin = &addr.lin;
         match form {
             FORM_STACK => {
-                self.signed(Column::Stack, lin.c.wrapping_sub(self.likely.stack));
-                self.likely.stack = lin.c;
+                self.signed(Column::Stack, lin.c.wrapping_sub(self.likely.rsp));
+                if pushes {
+                    self.likely.use_stack(lin.c, access.kind, *size);
+                }
             }
             FORM_SLOT => {
                 self.slot(lin.terms[0].0);

@@ -18,6 +18,7 @@ mod tests;
 pub(crate) use decode::{decode, Wrong};
 pub(crate) use encode::Encoder;
 
+use memtrail_model::Kind;
 use memtrail_ring::record::FIRST_BLOCK;
 use memtrail_translate::plan::{Lin, Plan, Slot, FIRST, RSP};
 
@@ -28,8 +29,10 @@ enum Column {
     Flags,
     /// Per block: id, as a distance from the first free one.
     Id,
-    /// Per block: address, as a distance from the end of the block before.
+    /// Per block: which of the latest ends it begins at, from 1 for the last; 0 if at none.
     Pc,
+    /// Per block that begins at none: address, as a distance from the end of the block before.
+    Jump,
     /// Per block: words of its record.
     Words,
     /// Per value word: the register it comes from.
@@ -38,8 +41,10 @@ enum Column {
     Instruction,
     /// Per access.
     Access,
-    /// Distances of stack accesses, of ways out and of ends from the stack access before.
+    /// Per stack access: distance from the likely stack pointer.
     Stack,
+    /// Per way out and end: the stack pointer, as a distance from the likely one.
+    Rsp,
     /// Slots of captured values.
     Slot,
     /// Distances from captured values.
@@ -49,7 +54,7 @@ enum Column {
     /// All the rest.
     Rare,
 }
-pub(crate) const COLUMNS: usize = 12;
+pub(crate) const COLUMNS: usize = 14;
 
 // Block flags.
 const DERIVED: u8 = 1;
@@ -110,14 +115,22 @@ const fn stack(c: u64) -> Lin {
     lin
 }
 
+/// Ends of blocks are kept until a block begins there, but no more than these.
+const MOST_ENDS: usize = 32;
+/// Instructions up to this length that access the stack are pushes and pops; so are those at the ends of blocks: calls and returns.
+const PUSH_LENGTH: u32 = 2;
+
 /// What neighbouring blocks and accesses are told by.
-#[derive(Clone, Copy)]
 struct Likely {
     id: u32,
-    pc: u64,
+    /// End of the block before.
+    end: u64,
+    /// Ends of blocks at which none has begun since, the latest last. A callee is met before the block behind its call, so that many
+    /// blocks begin at one of these.
+    ends: Vec<u64>,
     address: u64,
-    /// Within a block: distance of the last stack access from the stack pointer at entry.
-    stack: u64,
+    /// Within a block: distance of the stack pointer from what it was at entry, as far as pushes, pops and ways out tell.
+    rsp: u64,
     /// Within a block: the slot that was not used yet.
     slot: Slot,
 }
@@ -126,21 +139,33 @@ impl Likely {
     fn new() -> Likely {
         Likely {
             id: FIRST_BLOCK as u32,
-            pc: 0,
+            end: 0,
+            ends: Vec::with_capacity(MOST_ENDS + 1),
             address: 0,
-            stack: 0,
+            rsp: 0,
             slot: FIRST,
         }
     }
     fn enter_block(&mut self) {
-        self.stack = 0;
+        self.rsp = 0;
         self.slot = FIRST;
     }
     fn use_slot(&mut self, slot: Slot) {
         self.slot = self.slot.max(slot.saturating_add(1));
     }
+    /// After an access to the stack, `at` from the stack pointer at entry.
+    fn use_stack(&mut self, at: u64, kind: Kind, size: u32) {
+        self.rsp = match kind {
+            Kind::Read => at.wrapping_add(size.into()),
+            _ => at,
+        };
+    }
     fn leave_block(&mut self, id: u32, plan: &Plan) {
         self.id = id.wrapping_add(plan.ids());
-        self.pc = plan.pc.wrapping_add(plan.bytes.into());
+        self.end = plan.pc.wrapping_add(plan.bytes.into());
+        self.ends.push(self.end);
+        if self.ends.len() > MOST_ENDS {
+            self.ends.remove(0);
+        }
     }
 }
