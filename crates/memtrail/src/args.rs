@@ -36,7 +36,8 @@ pub enum Task {
     /// Print accesses, one a line: thread, instruction, R/W/P, address, size.
     #[command(after_help = "Examples:\n  memtrail dump --limit 20 a.mtr\n  \
         memtrail dump --thread 0 --from 1000000 --to 1000100 a.mtr\n  \
-        memtrail dump --from 250ms --to 251ms --order equal a.mtr")]
+        memtrail dump --from 250ms --to 251ms --order equal a.mtr\n  \
+        memtrail dump --descriptors --limit 100 a.mtr\n  memtrail dump --tree a.mtr")]
     Dump(DumpArgs),
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
@@ -179,7 +180,7 @@ pub enum ThreadOrder {
 
 #[derive(Debug, ArgGroup)]
 pub struct DumpArgs {
-    /// Print no more than this many accesses.
+    /// Print no more than this many accesses, descriptors, or lines of the tree.
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
     /// Print only this thread, by its serial number.
@@ -194,6 +195,12 @@ pub struct DumpArgs {
     /// How threads are interleaved.
     #[arg(long, value_enum, default_value_t = ThreadOrder::Time)]
     pub order: ThreadOrder,
+    /// Print regular section descriptors (RSD, PRSD, IAD) instead of accesses; sequence ids are access numbers.
+    #[arg(long, conflicts_with_all = ["from", "to", "hash"])]
+    pub descriptors: bool,
+    /// Print the loops over blocks instead of accesses.
+    #[arg(long, conflicts_with_all = ["from", "to", "hash", "descriptors"])]
+    pub tree: bool,
     /// Print a hash of each thread's accesses, and one of all, instead of the accesses.
     #[arg(long)]
     pub hash: bool,

@@ -1,4 +1,8 @@
 //! `dump`: accesses as text.
+mod descriptors;
+mod names;
+mod tree;
+
 use crate::args::{DumpArgs, Place, ThreadOrder};
 use crate::info::{open, warn_unless_whole, Recording};
 use anyhow::{bail, Context};
@@ -24,6 +28,18 @@ impl AccessSink for Printer {
     }
     fn done(&self) -> bool {
         self.failed.is_some()
+    }
+}
+
+fn output() -> BufWriter<StdoutLock<'static>> {
+    BufWriter::with_capacity(1 << 16, io::stdout().lock())
+}
+
+/// How writing went; a reader that has seen enough is no failure.
+fn written(failed: Option<io::Error>) -> anyhow::Result<u8> {
+    match failed {
+        Some(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Ok(0),
     }
 }
 
@@ -55,20 +71,24 @@ pub fn command(args: &DumpArgs) -> anyhow::Result<u8> {
     let known = Known::read(&mut reader)?;
     warn_unless_whole(&known.ending);
     let selection = selection(args, &known)?;
+    if args.descriptors {
+        return descriptors::print(&mut reader, &known, args);
+    }
+    if args.tree {
+        return tree::print(&mut reader, &known, args);
+    }
     if args.hash {
         return hash(&mut reader, &known, &selection);
     }
     let mut printer = Printer {
-        out: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
+        out: output(),
         failed: None,
     };
     let replayed = accesses(&mut reader, &known, &selection, &mut printer);
     let flushed = printer.out.flush();
-    match printer.failed.or(flushed.err()) {
-        // The reader has seen enough.
-        Some(e) if e.kind() == ErrorKind::BrokenPipe => return Ok(0),
-        Some(e) => return Err(e.into()),
-        None => {}
+    let failed = printer.failed.or(flushed.err());
+    if failed.is_some() {
+        return written(failed);
     }
     done(replayed, &known)
 }
