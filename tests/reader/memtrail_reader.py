@@ -7,7 +7,8 @@ section of the page that the code below them follows.
 
     memtrail_reader.py FILE              every access, one thread after the other
     memtrail_reader.py --thread T FILE   the accesses of one thread, as `memtrail dump --thread T FILE` prints them
-    memtrail_reader.py --check FILE      only verify, and say what was found
+    memtrail_reader.py --check FILE      only verify
+    memtrail_reader.py --features FILE   only verify, and name what of the format the file makes use of
 """
 
 import argparse
@@ -630,7 +631,7 @@ LEFT = (1 << 64) - (1 << 31)
 # STREAM
 
 
-def decode_stream(chunk, table):
+def decode_stream(chunk, table, features):
     """The state, the stamps and the records (lists of words) of a chunk."""
     fields = Fields(chunk.payload)
     # STATE
@@ -642,7 +643,9 @@ def decode_stream(chunk, table):
         accesses, time = accesses + fields.number(), time + fields.number()
         stamps.append((accesses, time))
     demand(accesses <= chunk.head["accesses"], "a stamp behind the last access")
-    return state, stamps, Descriptors(fields, chunk.head["raw"] // 8, table).records()
+    if stamps:
+        features.add("stamp")
+    return state, stamps, Descriptors(fields, chunk.head["raw"] // 8, table, features).records()
 
 
 # STRINGS
@@ -759,8 +762,8 @@ BASE_RELATION, BASE_LAST, BASE_LEAST = range(3)
 
 
 class Descriptors:
-    def __init__(self, fields, most, table):
-        self.most = most
+    def __init__(self, fields, most, table, features):
+        self.most, self.features = most, features
         self.events = fields.number()
         demand(self.events <= most, "more events than the head says")
         strings = [Fields(read_string(fields, 12 * most + (1 << 16))) for _ in range(16)]
@@ -863,8 +866,10 @@ class Descriptors:
             if code < MISS:
                 value = column.predict(code)
                 column.expected = code
+                self.features.add(("stride", "relation", "before", "context")[code] + " expected")
             else:
                 residual = self.next(column.residuals)
+                self.features.add(("residual of a relation", "residual of the last", "residual of the least")[column.base])
                 if column.base == BASE_RELATION:
                     value = column.predict(RELATION) + unfold(residual)
                 elif column.base == BASE_LAST:
@@ -877,6 +882,7 @@ class Descriptors:
                 related, factor = self.relations.byte(), signed(self.relations.byte(), 8)
                 demand(related < NO_SOURCE and factor >= -106, "a relation of unknown kind")
                 column.related, column.factor = related, factor
+                self.features.add("relation by shift" if factor <= -100 else "relation")
         column.update(value)
         return value
 
@@ -885,6 +891,7 @@ class Descriptors:
         if kind.body is None:
             yield from self.leaves.records(kind.key, parameters)
             return
+        self.features.add("loop")
         trips, *rest = parameters
         values, strides = rest[: len(rest) // 2], rest[len(rest) // 2 :]
         demand(trips, "a loop without iterations")
@@ -911,6 +918,7 @@ class Counts:
     def __init__(self):
         self.kinds = [0, 0, 0]
         self.bytes = self.instructions = self.blocks = 0
+        self.features = set()
 
 
 class Thread:
@@ -941,6 +949,8 @@ class Thread:
             self.held = record
         elif head == STATE:
             self.carried = record[1:]
+        else:
+            self.counts.features.add({SIGNAL: "signal", SIGRETURN: "sigreturn"}[head])
 
     def finish(self):
         """The last record is taken as it is."""
@@ -953,16 +963,19 @@ class Thread:
         cut = way_out = None
         if after and after[0] == CUT:
             cut = Cut(*after[1:])
+            self.counts.features.add("cut")
             demand(cut.instruction < len(block.offsets), "a CUT behind the block")
         elif after:
             ways = [w for w in block.ways_out if LEFT + w.instruction == after[0]]
             demand(ways, "a LEFT through no way out")
             way_out = ways[0]
+            self.counts.features.add("left")
         # 1. Load
         if record[0] == block.id:
             self.slots = self.carried + record[1:] + [0] * len(block.derived)
         else:
             demand(self.loop is block, "an iteration without the first")
+            self.counts.features.add("partly affine loop")
             for slot, value in zip(block.free, record[1:]):
                 self.slots[slot] = value
         self.slots[RSP : GS + 1] = self.carried
@@ -975,11 +988,12 @@ class Thread:
         whole = 0 if after else 1
         if block.counter:
             whole = self.iterations(block.counter, self.slots[exit_slot], bool(after))
+            self.counts.features.add("affine loop")
         # 4. Whole iterations
         for _ in range(whole):
             block.derive(self.slots)
             for instruction, kind, shape in block.accesses:
-                self.make(block, instruction, shape.accesses(kind, self.slots, self.xsave))
+                self.make(block, instruction, shape, shape.accesses(kind, self.slots, self.xsave))
             rsp = block.exit_rsp(self.slots)
             for step in block.steps:
                 step.take(self.slots)
@@ -992,9 +1006,9 @@ class Thread:
             before = cut.instruction if cut else way_out.instruction + 1
             for instruction, kind, shape in block.accesses:
                 if instruction < before:
-                    self.make(block, instruction, shape.accesses(kind, self.slots, self.xsave))
+                    self.make(block, instruction, shape, shape.accesses(kind, self.slots, self.xsave))
                 elif cut and instruction == before:
-                    self.make(block, instruction, shape.partial(kind, self.slots, cut))
+                    self.make(block, instruction, shape, shape.partial(kind, self.slots, cut))
             self.counts.blocks += 1
             self.counts.instructions += before
         # 6. Carry
@@ -1015,9 +1029,10 @@ class Thread:
             whole = (1 << 32) // size
         return whole
 
-    def make(self, block, instruction, accesses):
+    def make(self, block, instruction, shape, accesses):
         pc = (block.pc + block.offsets[instruction]) & WORD
         for kind, address, size in accesses:
+            self.counts.features.add(type(shape).__name__)
             self.made += 1
             self.counts.kinds[kind] += 1
             if kind != PREFETCH:
@@ -1069,7 +1084,7 @@ class Recording:
     def stream(self, chunk):
         head, serial = chunk.head, chunk.head["thread"]
         demand(serial in self.known_threads, f"thread {serial} was not introduced")
-        state, stamps, records = decode_stream(chunk, self.table)
+        state, stamps, records = decode_stream(chunk, self.table, self.counts.features)
         thread = self.threads.get(serial)
         first = thread is None
         if first:
@@ -1093,6 +1108,18 @@ class Recording:
         demand(head["begin"] <= head["end"], "a chunk ends before it begins")
         self.words += words
 
+    def features(self):
+        met = set(self.counts.features)
+        if len(self.threads) > 1:
+            met.add("threads")
+        if len(self.processes) > 1:
+            met.add("processes")
+        if self.execs:
+            met.add("exec")
+        if len(self.threads) < sum(chunk.kind == STREAM for chunk in self.file.chunks):
+            met.add("several chunks of a thread")
+        return met
+
     def check_totals(self):
         reads, writes, prefetches = self.counts.kinds
         found = {
@@ -1114,16 +1141,17 @@ def main():
     parser = argparse.ArgumentParser(description="Reads a memtrail recording.")
     parser.add_argument("--thread", type=int, help="print only this thread, by its serial number")
     parser.add_argument("--check", action="store_true", help="print no accesses")
+    parser.add_argument("--features", action="store_true", help="print what of the format is made use of instead")
     parser.add_argument("file")
     arguments = parser.parse_args()
     with open(arguments.file, "rb") as file:
         data = file.read()
     try:
-        recording = Recording(data, arguments.thread, not arguments.check)
+        recording = Recording(data, arguments.thread, not (arguments.check or arguments.features))
     except Damage as damage:
         sys.exit(f"{arguments.file}: {damage}")
-    if arguments.check:
-        print(f"{arguments.file}: {recording.file.totals['accesses']} accesses of {len(recording.threads)} threads")
+    if arguments.features:
+        print("\n".join(sorted(recording.features())))
     for serial in sorted(recording.lines):
         sys.stdout.writelines(recording.lines[serial])
 

@@ -10,7 +10,8 @@
 //! - [`cpu`]: which of them this machine can run,
 //! - [`run`]: the three ways of running one,
 //! - [`compare`]: the verdict, and the first difference if there is one,
-//! - [`matrix`]: all of it for one guest and one configuration of the recorder.
+//! - [`matrix`]: all of it for one guest and one configuration of the recorder,
+//! - [`reader`]: the independent reader of recordings.
 //!
 //! Not for measuring: guests are too small for that.
 
@@ -18,5 +19,6 @@ pub mod compare;
 pub mod cpu;
 pub mod guest;
 pub mod matrix;
+pub mod reader;
 pub mod run;
 pub mod tools;

@@ -195,29 +195,52 @@ fn some_processor() -> usize {
 pub fn recorded(guest: &Guest, configuration: Configuration) -> Result<(Seen, Streams), String> {
     let binary = guest.built().map_err(|e| e.to_string())?;
     let trace = with_suffix(&binary, &format!("{}.mtr", configuration.name()));
-    let memtrail = tools::memtrail()?;
-    // A recording may be a file or a directory; an old one must not pass for the new.
-    let _ = fs::remove_file(&trace).or_else(|_| fs::remove_dir_all(&trace));
-    let mut command = prepare(memtrail);
+    let (seen, stderr) = record(&binary, &guest.args, configuration, &trace)?;
+    let dumped = dump(&trace, &[]).map_err(|error| format!("{error}\nrecord said:\n{stderr}"))?;
+    let streams = parse(dumped.as_bytes())?;
+    let _ = fs::remove_file(&trace);
+    Ok((seen, streams))
+}
+
+/// Records a program to `trace`, without address randomisation. What was seen of it, and standard error.
+pub fn record(
+    program: &Path,
+    args: &[String],
+    configuration: Configuration,
+    trace: &Path,
+) -> Result<(Seen, String), String> {
+    // An old recording must not pass for the new.
+    let _ = fs::remove_file(trace);
+    let mut command = prepare(tools::memtrail()?);
     command.args(["record", "-f", "--no-aslr", "--probes", configuration.probes.name()]);
     if let Some(n) = configuration.max_block {
         command.arg("--max-block").arg(n.to_string());
     }
-    command.arg("-o").arg(&trace).arg("--").arg(&binary).args(&guest.args);
+    command.arg("-o").arg(trace).arg("--").arg(program).args(args);
     let finished = finish(command)?;
-    let mut dump = prepare(memtrail);
-    dump.arg("dump").arg(&trace);
-    let dumped = finish(dump)?;
-    if dumped.seen.status != 0 {
-        let stderr = finished.stderr + &dumped.stderr;
-        return Err(format!(
-            "dump ended with {}; stderr of record and dump:\n{stderr}",
-            dumped.seen.status
-        ));
+    Ok((finished.seen, finished.stderr))
+}
+
+/// The accesses of a recording, as text.
+pub fn dump(trace: &Path, options: &[&str]) -> Result<String, String> {
+    let mut command = prepare(tools::memtrail()?);
+    command.arg("dump").args(options).arg(trace);
+    text_of(command)
+}
+
+/// The standard output of a command that must succeed.
+pub fn text_of(mut command: Command) -> Result<String, String> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.process_group(0);
+    let describe = format!("{command:?}");
+    let finished = finish(command)?;
+    match finished.seen.status {
+        0 => String::from_utf8(finished.seen.stdout).map_err(|e| format!("{describe}: {e}")),
+        status => Err(format!("{describe} ended with {status}; stderr:\n{}", finished.stderr)),
     }
-    let streams = parse(&dumped.seen.stdout)?;
-    let _ = fs::remove_file(&trace).or_else(|_| fs::remove_dir_all(&trace));
-    Ok((finished.seen, streams))
 }
 
 /// A run that is translated and not recorded.
