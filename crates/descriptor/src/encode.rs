@@ -11,6 +11,7 @@ use crate::decode::{
 };
 use crate::dictionary::Definition;
 use crate::events::Events;
+use crate::segments::write_segments;
 use crate::streams::{write, Pack};
 use crate::{Alphabet, SOURCES};
 use alloc::vec;
@@ -151,9 +152,9 @@ impl Encoder {
         write(out, &counts, pack);
         write(out, &explicit, pack);
         self.sort_ops();
-        write(out, &self.sorted, pack);
-        self.sort_masks();
-        write(out, &self.sorted, pack);
+        write_segments(out, self.kinds.iter().map(|k| k.count as usize), &self.sorted, pack);
+        let sizes = self.sort_masks();
+        write_segments(out, sizes.into_iter(), &self.sorted, pack);
         write_columns(out, self.columns.len(), &self.codes, &self.misses, pack);
         write(out, &relations, pack);
     }
@@ -305,11 +306,12 @@ impl Encoder {
         }
     }
 
-    fn sort_masks(&mut self) {
+    /// Returns the bytes of each kind's masks.
+    fn sort_masks(&mut self) -> Vec<usize> {
         let bytes = |k: u32| self.kinds[k as usize].arity.div_ceil(8);
         let mut sizes = vec![0; self.kinds.len()];
         self.mask_kinds.iter().for_each(|&k| sizes[k as usize] += bytes(k));
-        let mut at = starts(sizes.into_iter());
+        let mut at = starts(sizes.iter().copied());
         self.sorted.clear();
         self.sorted.resize(self.masks.len(), 0);
         let mut from = 0;
@@ -320,6 +322,7 @@ impl Encoder {
             *place += size;
             from += size;
         }
+        sizes
     }
 }
 
@@ -417,18 +420,20 @@ fn write_columns(out: &mut Vec<u8>, columns: usize, codes: &[(u32, u8)], misses:
         let own = &sorted[miss_at..miss_at + miss_counts[column]];
         miss_at += own.len();
         let (base, least) = choose_base(own, misses, &mut heads);
+        let residual = |miss: &Miss| match base {
+            BASE_RELATION => zigzag(miss.from_relation),
+            BASE_LAST => zigzag(miss.from_last),
+            _ => miss.value.wrapping_sub(least),
+        };
+        let least_length = usual_length(own.iter().map(|&i| residual(&misses[i as usize])));
         let mut own = own.iter().map(|&i| &misses[i as usize]);
         for code in &mut sorted_codes[code_at..code_at + code_counts[column]] {
             if *code & !RELATED != MISS {
                 continue;
             }
             let Some(miss) = own.next() else { break };
-            let residual = match base {
-                BASE_RELATION => zigzag(miss.from_relation),
-                BASE_LAST => zigzag(miss.from_last),
-                _ => miss.value.wrapping_sub(least),
-            };
-            let length = bits(residual).div_ceil(8) as usize;
+            let residual = residual(miss);
+            let length = least_length.max(bits(residual).div_ceil(8) as usize);
             *code += length as u8;
             for (plane, byte) in planes.iter_mut().zip(&residual.to_le_bytes()[..length]) {
                 plane.push(*byte);
@@ -437,8 +442,17 @@ fn write_columns(out: &mut Vec<u8>, columns: usize, codes: &[(u32, u8)], misses:
         code_at += code_counts[column];
     }
     write(out, &heads, pack);
-    write(out, &sorted_codes, pack);
+    write_segments(out, code_counts.iter().copied(), &sorted_codes, pack);
     planes.iter().for_each(|plane| write(out, plane, pack));
+}
+
+/// The length that most of a column's residuals have or come close to: writing some zeros costs less than telling lengths
+/// apart.
+fn usual_length(residuals: impl Iterator<Item = u64>) -> usize {
+    let mut lengths = [0usize; 9];
+    residuals.for_each(|r| lengths[bits(r).div_ceil(8) as usize] += 1);
+    let all: usize = lengths.iter().sum();
+    (0..9).rev().find(|&l| lengths[l] * 4 > all * 3).unwrap_or(0)
 }
 
 /// The base from which a column's missed values are shortest to write.

@@ -120,7 +120,7 @@ impl Folder {
             push_loop(&mut self.spare, events, found);
             *done = found.start + found.period * found.trips;
         } else {
-            seen.penalty = (seen.penalty * 2 + 1).min(255);
+            seen.penalty = (seen.penalty * 2 + 1).min(1023);
             seen.skip = seen.penalty;
         }
     }
@@ -179,10 +179,10 @@ fn moves_on(events: &Events, i: usize, period: usize) -> bool {
 /// Looks for a loop with this period around event `i`, in which two periods precede `i`.
 fn attempt(events: &Events, i: usize, period: usize, done: usize) -> Option<Stretch> {
     let kinds = &events.kinds;
-    if kinds[i - 2 * period..i - period] != kinds[i - period..i] {
+    if !moves_on(events, i, period) || kinds[i - 2 * period..i - period] != kinds[i - period..i] {
         return None;
     }
-    let mut end = i;
+    let mut end = i + 1;
     while end < kinds.len() && moves_on(events, end, period) {
         end += 1;
     }
