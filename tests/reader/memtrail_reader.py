@@ -661,6 +661,26 @@ def read_string(fields, most):
     return data
 
 
+# SEGMENTS
+
+
+def read_segments(strings, sizes):
+    """Segments of these sizes, from four strings."""
+    modes, plain, runs, others = strings
+    segments = []
+    for size in sizes:
+        mode = modes.number(257) if size else 0
+        if mode == 0:
+            segments.append(plain.bytes(size))
+            continue
+        favourite, segment = bytes([mode - 1]), b""
+        for _ in range(modes.number(size + 1)):
+            segment += favourite * runs.number(size) + others.bytes(1)
+        demand(len(segment) <= size, "a segment is too long")
+        segments.append(segment + favourite * (size - len(segment)))
+    return segments
+
+
 # KINDS
 
 
@@ -766,10 +786,11 @@ class Descriptors:
         self.most, self.features = most, features
         self.events = fields.number()
         demand(self.events <= most, "more events than the head says")
-        strings = [Fields(read_string(fields, 12 * most + (1 << 16))) for _ in range(16)]
+        strings = [Fields(read_string(fields, 12 * most + (1 << 16))) for _ in range(25)]
         fields.end()
-        self.definitions, self.counts, self.explicit, self.ops, self.masks, self.heads, self.codes = strings[:7]
-        self.planes, self.relations = strings[7:15], strings[15]
+        self.definitions, self.counts, self.explicit = strings[:3]
+        self.ops, self.masks, self.heads, self.codes = strings[3:7], strings[7:11], strings[11], strings[12:16]
+        self.planes, self.relations = strings[16:24], strings[24]
         self.strings = strings
         self.leaves = Leaves(table)
         self.define()
@@ -796,21 +817,28 @@ class Descriptors:
         """Gives every kind its ops and masks, and every column its codes and residuals."""
         shared = Shared()
         self.columns = []
-        for kind in self.kinds:
-            ops = self.ops.bytes(self.counts.number())
+        all_ops = read_segments(self.ops, [self.counts.number(self.events + 1) for _ in self.kinds])
+        demand(sum(map(len, all_ops)) == self.events, "another number of ops than of events")
+        failed = [sum(1 for op in ops if op & FAILED) for ops in all_ops]
+        mask_sizes = [(kind.arity + 7) // 8 for kind in self.kinds]
+        all_masks = read_segments(self.masks, [n * size for n, size in zip(failed, mask_sizes)])
+        for kind, ops, masks, size in zip(self.kinds, all_ops, all_masks, mask_sizes):
             kind.ops = iter(ops)
-            size = (kind.arity + 7) // 8
-            failed = sum(1 for op in ops if op & FAILED)
-            kind.masks = iter([int.from_bytes(self.masks.bytes(size), "little") for _ in range(failed)])
+            each = [masks[at : at + size] for at in range(0, len(masks), max(size, 1))]
+            kind.masks = iter([int.from_bytes(mask, "little") for mask in each])
             kind.columns = [Column(len(self.columns) + j, s, shared) for j, s in enumerate(kind.sources)]
             self.columns += kind.columns
-        for column in self.columns:
-            codes = self.codes.bytes(self.heads.number())
-            column.base = self.heads.byte() if codes else BASE_RELATION
-            column.least = self.heads.number() if column.base == BASE_LEAST else 0
-            demand(column.base <= BASE_LEAST, "a base of unknown kind")
+        counts = [self.column_head(column) for column in self.columns]
+        for column, codes in zip(self.columns, read_segments(self.codes, counts)):
             column.codes = iter(codes)
             column.residuals = iter([self.residual(code & ~RELATED) for code in codes if code & ~RELATED >= MISS])
+
+    def column_head(self, column):
+        count = self.heads.number(self.most + 1)
+        column.base = self.heads.byte() if count else BASE_RELATION
+        column.least = self.heads.number() if column.base == BASE_LEAST else 0
+        demand(column.base <= BASE_LEAST, "a base of unknown kind")
+        return count
 
     def residual(self, code):
         demand(code <= MISS + 8, "a code of unknown kind")
