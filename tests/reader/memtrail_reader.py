@@ -110,6 +110,16 @@ HEAD_FIELDS = ("kind", "thread", "process", "first", "accesses", "begin", "end",
 MOST_BYTES = {BLOCKS: 1 << 22, EVENTS: 1 << 22, STREAM: 1 << 28, INDEX: 1 << 28, END: 1 << 28}
 
 
+def read_json(data, needed):
+    """A JSON object that has these fields."""
+    try:
+        value = json.loads(data)
+    except ValueError as error:
+        raise Damage(f"JSON: {error}") from error
+    demand(isinstance(value, dict) and set(needed.split()) <= value.keys(), "a JSON object without all its fields")
+    return value
+
+
 class Chunk:
     """A chunk: its place, its head and its payload, both verified."""
 
@@ -136,12 +146,13 @@ class File:
 
     def __init__(self, data):
         demand(data[:8] == b"memtrail", "not a recording")
+        demand(len(data) >= 20, "the file is cut off")
         version, length, crc = struct.unpack_from("<III", data, 8)
         demand(version == VERSION, f"a recording of version {version}")
-        demand(length <= 1 << 24, "a header of impossible size")
+        demand(length <= min(1 << 24, len(data)), "a header of impossible size")
         header = data[20 : 20 + length]
         demand(len(header) == length and zlib.crc32(header) == crc, "the CRC of the header differs")
-        self.header = json.loads(header)
+        self.header = read_json(header, "pid xcr0 xsave")
         self.chunks = []
         at = 20 + length
         while not self.chunks or self.chunks[-1].kind != END:
@@ -149,7 +160,7 @@ class File:
             at = self.chunks[-1].end
         *self.chunks, index, end = self.chunks
         demand(index.kind == INDEX, "END does not follow INDEX")
-        self.totals = json.loads(end.payload)
+        self.totals = read_json(end.payload, "accesses reads writes prefetches bytes instructions blocks ring_words")
         self.check_footer(data[at:], index)
         self.check_index(index)
 
@@ -1090,6 +1101,8 @@ class Recording:
                 {BLOCKS: self.blocks, EVENTS: self.events, STREAM: self.stream}[chunk.kind](chunk)
             except Damage as damage:
                 raise Damage(f"the chunk at byte {chunk.at}: {damage}") from damage
+            except IndexError as error:
+                raise Damage(f"the chunk at byte {chunk.at}: a plan refers to a slot that is not there") from error
         for thread in self.threads.values():
             thread.finish()
         self.check_totals()
@@ -1129,8 +1142,9 @@ class Recording:
         words = 0
         for record in records:
             words += len(record)
+            demand(words <= head["words"], "more words than the head says")
             thread.record(record)
-        demand(words == head["words"], "another number of words than the head says")
+        demand(words == head["words"], "fewer words than the head says")
         if counts_go_on:
             demand(thread.made - before == head["accesses"], "another number of accesses than the head says")
         demand(head["begin"] <= head["end"], "a chunk ends before it begins")

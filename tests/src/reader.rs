@@ -2,21 +2,33 @@
 
 use crate::compare::{parse, same_accesses};
 use crate::run::{dump, text_of};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
 /// The distribution's, which has the packages of the distribution: no version manager's.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Runs the reader; its standard output.
-fn reader(arguments: &[&str], trace: &Path) -> Result<String, String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("reader/memtrail_reader.py");
+/// Runs one of our Python programs; its standard output.
+fn python(script: &str, arguments: &[&OsStr]) -> Result<String, String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
     let mut command = Command::new(PYTHON);
-    command.arg("-B").arg(script).args(arguments).arg(trace);
+    command.arg("-B").arg(script).args(arguments);
     text_of(command).map_err(|error| match error.contains("No module named 'zstandard'") {
         true => format!("{error}\ninstall the Debian package python3-zstandard"),
         false => error,
     })
+}
+
+fn reader(option: &[&str], trace: &Path) -> Result<String, String> {
+    let arguments: Vec<&OsStr> = option.iter().map(OsStr::new).chain([trace.as_os_str()]).collect();
+    python("reader/memtrail_reader.py", &arguments)
+}
+
+/// Makes damaged files out of a valid one.
+pub fn make_invalid(valid: &Path, directory: &Path, suffix: &str) -> Result<(), String> {
+    let arguments = [valid.as_os_str(), directory.as_os_str(), OsStr::new(suffix)];
+    python("golden/make_invalid.py", &arguments).map(|_| ())
 }
 
 /// Every access of a recording, one thread after the other.
@@ -32,12 +44,18 @@ pub fn features(trace: &Path) -> Result<Vec<String>, String> {
 
 /// Demands that `memtrail dump` prints what the reader prints, thread by thread.
 pub fn agree(trace: &Path) -> Result<(), String> {
-    let read = accesses(trace)?;
-    let mut rest = read.as_str();
+    same_as_dump(trace, &accesses(trace)?)
+}
+
+/// Demands that `memtrail dump` prints these lines, thread by thread.
+pub fn same_as_dump(trace: &Path, expected: &str) -> Result<(), String> {
+    let mut rest = expected;
     while let Some((thread, _)) = rest.split_once(' ') {
-        let own = |line: &&str| line.split_once(' ').is_some_and(|l| l.0 == thread);
-        let length = rest.split_inclusive('\n').take_while(own).map(str::len).sum();
-        let (lines, others) = rest.split_at(length);
+        let length = rest
+            .split_inclusive('\n')
+            .take_while(|l| thread_of(l) == thread)
+            .map(str::len);
+        let (lines, others) = rest.split_at(length.sum());
         let dumped = dump(trace, &["--thread", thread])?;
         if dumped != lines {
             same_accesses(&parse(lines.as_bytes())?, &parse(dumped.as_bytes())?)?;
@@ -46,8 +64,20 @@ pub fn agree(trace: &Path) -> Result<(), String> {
         rest = others;
     }
     let all = dump(trace, &[])?.lines().count();
-    match read.lines().count() {
-        found if found == all => Ok(()),
-        found => Err(format!("the reader finds {found} accesses, dump {all}")),
+    match expected.lines().count() {
+        count if count == all => Ok(()),
+        count => Err(format!("{count} accesses are expected, dump prints {all}")),
     }
+}
+
+/// The thread of an access's line.
+fn thread_of(line: &str) -> &str {
+    line.split_once(' ').map_or("", |l| l.0)
+}
+
+/// Lines of accesses, one thread after the other.
+pub fn by_thread(dumped: &str) -> String {
+    let mut lines: Vec<&str> = dumped.split_inclusive('\n').collect();
+    lines.sort_by_key(|line| thread_of(line).parse::<u32>().unwrap_or(u32::MAX));
+    lines.concat()
 }

@@ -228,6 +228,19 @@ pub fn dump(trace: &Path, options: &[&str]) -> Result<String, String> {
     text_of(command)
 }
 
+/// What a subcommand of memtrail says of a file, and its status; and what it prints. It runs where the file is, so that
+/// nothing names this machine's directories.
+pub fn transcript(subcommand: &str, trace: &Path) -> Result<(String, String), String> {
+    let (Some(directory), Some(name)) = (trace.parent(), trace.file_name()) else {
+        return Err(format!("{} is no file", trace.display()));
+    };
+    let mut command = prepare(tools::memtrail()?);
+    command.arg(subcommand).arg(name).current_dir(directory);
+    let finished = finish(command)?;
+    let said = format!("{}status {}\n", finished.stderr, finished.seen.status);
+    Ok((said, String::from_utf8_lossy(&finished.seen.stdout).into_owned()))
+}
+
 /// The standard output of a command that must succeed.
 pub fn text_of(mut command: Command) -> Result<String, String> {
     command
