@@ -17,6 +17,8 @@ mod columns;
 mod error;
 mod events;
 mod footer;
+#[doc(hidden)]
+pub mod fuzzing;
 mod header;
 mod index;
 mod known;
