@@ -12,8 +12,9 @@ import zlib
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "reader"))
-from memtrail_reader import BLOCKS, END, EVENTS, HEAD, HEAD_FIELDS, INDEX, STREAM
-from memtrail_reader import BlocksDecoder, Fields, File, read_string, unpack
+from container import BLOCKS, END, EVENTS, HEAD, HEAD_FIELDS, INDEX, STREAM, Fields, File, unpack
+from plans import BlocksDecoder
+from streams import read_string
 
 STRING_NAMES = """definitions counts explicit op_modes ops op_runs op_others mask_modes masks mask_runs mask_others heads
     code_modes codes code_runs code_others plane0 plane1 plane2 plane3 plane4 plane5 plane6 plane7 relations""".split()
