@@ -106,7 +106,8 @@ struct Coded {
     residual: usize,
 }
 
-/// Reads back what [`encode`](crate::encode) wrote, all of `bytes`. `most` bounds the events, and the parameters.
+/// Reads back what [`encode`](crate::encode) wrote, all of `bytes`. `most` bounds the events, their parameters, and their
+/// kinds: it is at least [`Events::size`] of what was encoded.
 pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: usize) -> Result<Events, Error> {
     let mut from = bytes;
     let n = usize::try_from(take(&mut from).ok_or(Error::CutOff)?).map_err(|_| Error::TooLong)?;
@@ -118,7 +119,7 @@ pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: us
     let counts = read(&mut from, most.saturating_mul(4), pack)?;
     let explicit = read(&mut from, most.saturating_mul(5), pack)?;
     let (mut columns, mut kinds) = (Vec::new(), Vec::new());
-    lay_out(&dictionary, alphabet, &counts, n, &mut kinds, &mut columns)?;
+    lay_out(&dictionary, alphabet, &counts, (n, most), &mut kinds, &mut columns)?;
     let ops = read_segments(&mut from, kinds.iter().map(|k| k.op_end - k.op), n, pack)?;
     let sizes = mask_sizes(&mut kinds, &ops);
     let masks = read_segments(&mut from, sizes.into_iter(), most, pack)?;
@@ -283,7 +284,7 @@ fn lay_out(
     dictionary: &Dictionary,
     alphabet: &impl Alphabet,
     counts: &[u8],
-    events: usize,
+    (events, most): (usize, usize),
     kinds: &mut Vec<Kind>,
     columns: &mut Vec<Column>,
 ) -> Result<(), Error> {
@@ -305,6 +306,11 @@ fn lay_out(
             mask: 0,
         });
         op = end;
+        // Kinds that are used have no more columns than there are values, and those that are only in the bodies of loops
+        // no more than the loops.
+        if columns.len() + arity > most.saturating_mul(2) {
+            return Err(Error::TooLong);
+        }
         let sources = match dictionary.definition(kind) {
             Definition::Leaf(key) => alphabet.leaf(*key).map_or(&[][..], |l| l.sources),
             Definition::Loop(_) => &[],

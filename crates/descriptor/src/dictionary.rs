@@ -28,6 +28,8 @@ pub struct Dictionary {
     /// Kind by leaf key; keys are dense enough for an array.
     leaves: Vec<u32>,
     loops: BTreeMap<Box<[u32]>, u32>,
+    /// Kinds, and kinds in bodies.
+    size: usize,
 }
 
 impl PartialEq for Dictionary {
@@ -55,6 +57,10 @@ impl Dictionary {
     pub fn is_empty(&self) -> bool {
         self.definitions.is_empty()
     }
+    /// Kinds, and kinds in their bodies.
+    pub fn size(&self) -> usize {
+        self.size
+    }
     pub fn definition(&self, kind: u32) -> &Definition {
         &self.definitions[kind as usize]
     }
@@ -76,6 +82,7 @@ impl Dictionary {
         self.definitions.clear();
         self.arities.clear();
         self.loops.clear();
+        self.size = 0;
     }
 
     /// The kind of a leaf, defined if it is new.
@@ -121,6 +128,10 @@ impl Dictionary {
     }
 
     fn define(&mut self, definition: Definition, arity: usize) -> u32 {
+        self.size += match &definition {
+            Definition::Leaf(_) => 1,
+            Definition::Loop(body) => 1 + body.len(),
+        };
         self.definitions.push(definition);
         self.arities.push(arity as u32);
         self.len() as u32 - 1

@@ -43,6 +43,10 @@ impl Events {
     pub fn values(&self) -> usize {
         self.values.len()
     }
+    /// Events, their parameters, and what defines their kinds: what decoding needs room for.
+    pub fn size(&self) -> usize {
+        self.len() + self.values() + self.dictionary.size()
+    }
     pub fn kind(&self, i: usize) -> u32 {
         self.kinds[i]
     }

@@ -1,10 +1,11 @@
 //! Joining the folded events of consecutive pieces, so that a loop is one loop wherever it was cut.
 //!
 //! Where a piece ends in the middle of a nest, the nest's parts on both sides are: loops of the
-//! same kind, of which the second goes on where the first stopped; whole or partial iterations
-//! that stand before or after them; and loops whose bodies begin elsewhere, because the second
-//! piece began in the middle of an iteration. Four rules put them together again, innermost
-//! first; what they complete is folded as usual. Only events near the border are looked at.
+//! same kind, of which the second goes on where the first stopped; and whole or partial iterations
+//! that stand before or after them. Three rules put them together again, innermost first; what
+//! they complete is folded as usual. A loop that was cut inside its body begins elsewhere in the body
+//! behind the cut; a fourth rule turns it until it begins as early as it can, as everywhere else.
+//! Only events near the border are looked at.
 use crate::dictionary::Definition;
 use crate::events::Events;
 use crate::fold::Folder;
@@ -26,7 +27,7 @@ pub fn stitch(events: &mut Events, more: Events, folder: &mut Folder) {
     if seam.kinds.iter().any(|&k| seam.dictionary.is_loop(k)) {
         for _ in 0..MOST_ROUNDS {
             let joined = join(&mut seam);
-            if !folder.pass(&mut seam, false) && !joined {
+            if !folder.pass(&mut seam) && !joined {
                 break;
             }
         }
@@ -37,98 +38,28 @@ pub fn stitch(events: &mut Events, more: Events, folder: &mut Folder) {
     events.dictionary = seam.dictionary;
 }
 
-/// Applies the rules wherever they apply. Tells whether they did.
+/// Applies the three rules wherever they apply. Tells whether they did.
 fn join(events: &mut Events) -> bool {
     let mut before = core::mem::take(events);
     let mut out = Events::new(core::mem::take(&mut before.dictionary));
-    let mut changed = false;
+    let mut turned = false;
+    let mut tails = Vec::new();
     for i in 0..before.len() {
-        let (kind, parameters) = (before.kinds[i], before.parameters(i));
-        match turned(&out, kind, parameters) {
-            Some(period) => {
-                changed = true;
-                push_turned(&mut out, kind, parameters, period);
-            }
-            None => changed |= push(&mut out, kind, parameters),
+        out.push(before.kinds[i], before.parameters(i));
+        while join_last(&mut out) {}
+        while let Some(tail) = turn(&mut out) {
+            tails.push(tail);
+            while join_last(&mut out) {}
+        }
+        turned |= !tails.is_empty();
+        while let Some((kind, parameters)) = tails.pop() {
+            out.push(kind, &parameters);
+            while join_last(&mut out) {}
         }
     }
+    let changed = turned || out.len() != before.len();
     *events = out;
     changed
-}
-
-/// Adds an event, and joins it with what stands before it. Tells whether that was done.
-fn push(events: &mut Events, kind: u32, parameters: &[u64]) -> bool {
-    let mut joined = false;
-    events.push(kind, parameters);
-    while join_last(events) {
-        joined = true;
-    }
-    joined
-}
-
-/// Whether a loop that is about to be added goes on with one before it, but begins in the middle of an iteration whose
-/// first events stand between them. Returns how many those are.
-fn turned(events: &Events, kind: u32, parameters: &[u64]) -> Option<usize> {
-    let Definition::Loop(body) = events.dictionary.definition(kind) else {
-        return None;
-    };
-    if parameters[0] < 2 {
-        return None;
-    }
-    (1..body.len().min(events.len())).find(|&begun| {
-        let i = events.len() - 1 - begun;
-        let Definition::Loop(other) = events.dictionary.definition(events.kinds[i]) else {
-            return false;
-        };
-        let rest = body.len() - begun;
-        if other.len() != body.len() || other[begun..] != body[..rest] || other[..begun] != body[rest..] {
-            return false;
-        }
-        let parts = parts(events, i);
-        let values: usize = body[..rest].iter().map(|&k| events.dictionary.arity(k)).sum();
-        let at = parts.first.len() - values;
-        let tail = Parts {
-            trips: parts.trips,
-            first: &parts.first[at..],
-            strides: &parts.strides[at..],
-        };
-        fits(&tail, tail.trips, &parameters[1..1 + values])
-    })
-}
-
-/// Adds a loop of which the body's first part belongs to the iteration before: that part, the loop as it is for the loop
-/// before, and what is left at the end. `begun` is the number of events that come before that part.
-fn push_turned(events: &mut Events, kind: u32, parameters: &[u64], begun: usize) {
-    let Definition::Loop(body) = events.dictionary.definition(kind) else {
-        return;
-    };
-    let body = body.clone();
-    let rest = body.len() - begun;
-    let (trips, values) = (parameters[0], &parameters[1..]);
-    let (first, strides) = values.split_at(values.len() / 2);
-    let at: usize = body[..rest].iter().map(|&k| events.dictionary.arity(k)).sum();
-    push_all(events, &body[..rest], &first[..at]);
-    let mut whole = body[rest..].to_vec();
-    whole.extend_from_slice(&body[..rest]);
-    let mut own: Vec<u64> = [trips - 1].into();
-    own.extend_from_slice(&first[at..]);
-    own.extend(first[..at].iter().zip(strides).map(|(f, s)| f.wrapping_add(*s)));
-    own.extend_from_slice(&strides[at..]);
-    own.extend_from_slice(&strides[..at]);
-    let kind = events.dictionary.repetition(&whole);
-    push(events, kind, &own);
-    let last = first[at..].iter().zip(&strides[at..]);
-    let last: Vec<u64> = last.map(|(f, s)| f.wrapping_add(s.wrapping_mul(trips - 1))).collect();
-    push_all(events, &body[rest..], &last);
-}
-
-/// Adds events of these kinds with these parameters, one after the other.
-fn push_all(events: &mut Events, kinds: &[u32], mut values: &[u64]) {
-    for &kind in kinds {
-        let (own, others) = values.split_at(events.dictionary.arity(kind));
-        push(events, kind, own);
-        values = others;
-    }
 }
 
 fn join_last(events: &mut Events) -> bool {
@@ -238,4 +169,37 @@ fn append_iteration(events: &mut Events, last: usize) -> bool {
         }
     }
     false
+}
+
+/// A loop with the last event of its body before it begins with that instead: the event is taken into the loop, and the last
+/// one of the last iteration is returned, which belongs behind it.
+fn turn(events: &mut Events) -> Option<(u32, Vec<u64>)> {
+    let last = events.len() - 1;
+    let before = last.checked_sub(1)?;
+    let Definition::Loop(body) = events.dictionary.definition(events.kinds[last]) else {
+        return None;
+    };
+    let (&moved, rest) = body.split_last().filter(|(_, rest)| !rest.is_empty())?;
+    if moved != events.kinds[before] {
+        return None;
+    }
+    let Parts { trips, first, strides } = parts(events, last);
+    let at = first.len() - events.dictionary.arity(moved);
+    let values = events.parameters(before);
+    let own = Parts {
+        trips,
+        first: &first[at..],
+        strides: &strides[at..],
+    };
+    if !fits(&own, u64::MAX, values) {
+        return None;
+    }
+    let end = |(f, s): (&u64, &u64)| f.wrapping_add(s.wrapping_mul(trips.wrapping_sub(1)));
+    let tail = own.first.iter().zip(own.strides).map(end).collect();
+    let parameters = [&[trips], values, &first[..at], own.strides, &strides[..at]].concat();
+    let body = [&[moved], rest].concat();
+    events.truncate(before);
+    let kind = events.dictionary.repetition(&body);
+    events.push(kind, &parameters);
+    Some((moved, tail))
 }

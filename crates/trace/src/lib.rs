@@ -19,6 +19,8 @@ mod describe;
 mod error;
 mod events;
 mod footer;
+#[doc(hidden)]
+pub mod fuzzing;
 mod hash;
 mod header;
 mod index;

@@ -84,7 +84,7 @@ struct Open {
 
 impl Open {
     fn size(&self) -> usize {
-        self.stream.events.len() + self.stream.events.values()
+        self.stream.events.size()
     }
 
     /// Adds the next piece of the thread.

@@ -109,7 +109,7 @@ pub fn compress(words: &[u64], state: State, begin: u64, leaves: &Leaves) -> Res
     let mut events = Events::default();
     leaves.parse(words, &mut events)?;
     fold(&mut events, &mut Folder::default());
-    let raw_bytes = 8 * (events.len() + events.values()) as u64;
+    let raw_bytes = 8 * events.size() as u64;
     let stream = Stream {
         state,
         stamps: Vec::new(),
