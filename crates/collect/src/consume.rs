@@ -335,11 +335,9 @@ impl<'x, S: AccessSink> Expander<'x, S> {
 
     #[inline]
     fn push(&mut self, access: Access) {
-        if self.filled == self.batch.len() {
-            if self.flush().done() {
-                // This one, and no more.
-                self.left = 1;
-            }
+        if self.filled == self.batch.len() && self.flush().done() {
+            // This one, and no more.
+            self.left = 1;
         }
         self.batch[self.filled] = access;
         self.filled += 1;
