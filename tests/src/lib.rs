@@ -9,6 +9,7 @@
 //! - [`guest`]: what guests there are and how each is built,
 //! - [`cpu`]: which of them this machine can run,
 //! - [`run`]: the three ways of running one,
+//! - [`tuples`]: descriptors back to accesses,
 //! - [`compare`]: the verdict, and the first difference if there is one,
 //! - [`matrix`]: all of it for one guest and one configuration of the recorder,
 //! - [`reader`]: the independent reader of recordings.
@@ -22,3 +23,4 @@ pub mod matrix;
 pub mod reader;
 pub mod run;
 pub mod tools;
+pub mod tuples;

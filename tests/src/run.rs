@@ -6,7 +6,7 @@
 
 use crate::compare::{parse, Streams};
 use crate::guest::{modified, Guest};
-use crate::tools;
+use crate::{tools, tuples};
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -58,6 +58,11 @@ impl Configuration {
         let lengths = [None, Some(1)];
         let with = |probes| lengths.map(|max_block| Configuration { probes, max_block });
         Probes::ALL.into_iter().flat_map(with).collect()
+    }
+
+    /// Whether descriptors are looked at as well.
+    fn describes(&self) -> bool {
+        self.probes != Probes::Naive && self.max_block.is_none()
     }
 
     pub fn name(&self) -> String {
@@ -191,15 +196,42 @@ fn some_processor() -> usize {
     NEXT.fetch_add(1, Ordering::Relaxed) % processors
 }
 
-/// The recorder's account.
-pub fn recorded(guest: &Guest, configuration: Configuration) -> Result<(Seen, Streams), String> {
+/// What the recorder has to say about a run.
+pub struct Account {
+    pub seen: Seen,
+    pub streams: Streams,
+    /// As `dump --hash` prints them.
+    pub hashes: String,
+    /// The accesses once more, from descriptors; not in every configuration.
+    pub described: Option<Streams>,
+}
+
+/// The recorder's account. Every access is also hashed while it is recorded, and the recording checked against that.
+pub fn recorded(guest: &Guest, configuration: Configuration) -> Result<Account, String> {
     let binary = guest.built().map_err(|e| e.to_string())?;
     let trace = with_suffix(&binary, &format!("{}.mtr", configuration.name()));
-    let (seen, stderr) = record(&binary, &guest.args, configuration, &trace)?;
-    let dumped = dump(&trace, &[]).map_err(|error| format!("{error}\nrecord said:\n{stderr}"))?;
-    let streams = parse(dumped.as_bytes())?;
+    let (seen, stderr) = record(&binary, &guest.args, configuration, &["--verify"], &trace)?;
+    let ask = |what: &[&str]| {
+        let mut command = prepare(tools::memtrail()?);
+        command.args(what).arg(&trace);
+        text_of(command).map_err(|error| format!("{error}record said:\n{stderr}"))
+    };
+    let streams = parse(ask(&["dump"])?.as_bytes())?;
+    let hashes = ask(&["dump", "--hash"])?;
+    let described = match configuration.describes() {
+        true => Some(tuples::expand(ask(&["dump", "--descriptors"])?.as_bytes())?),
+        false => None,
+    };
+    if !ask(&["check", "--deep"])?.contains("hashes agree") {
+        return Err("a recording with hashes was not checked against them".into());
+    }
     let _ = fs::remove_file(&trace);
-    Ok((seen, streams))
+    Ok(Account {
+        seen,
+        streams,
+        hashes,
+        described,
+    })
 }
 
 /// Records a program to `trace`, without address randomisation. What was seen of it, and standard error.
@@ -207,12 +239,14 @@ pub fn record(
     program: &Path,
     args: &[String],
     configuration: Configuration,
+    options: &[&str],
     trace: &Path,
 ) -> Result<(Seen, String), String> {
     // An old recording must not pass for the new.
     let _ = fs::remove_file(trace);
     let mut command = prepare(tools::memtrail()?);
     command.args(["record", "-f", "--no-aslr", "--probes", configuration.probes.name()]);
+    command.args(options);
     if let Some(n) = configuration.max_block {
         command.arg("--max-block").arg(n.to_string());
     }
@@ -230,12 +264,12 @@ pub fn dump(trace: &Path, options: &[&str]) -> Result<String, String> {
 
 /// What a subcommand of memtrail says of a file, and its status; and what it prints. It runs where the file is, so that
 /// nothing names this machine's directories.
-pub fn transcript(subcommand: &str, trace: &Path) -> Result<(String, String), String> {
+pub fn transcript(subcommand: &[&str], trace: &Path) -> Result<(String, String), String> {
     let (Some(directory), Some(name)) = (trace.parent(), trace.file_name()) else {
         return Err(format!("{} is no file", trace.display()));
     };
     let mut command = prepare(tools::memtrail()?);
-    command.arg(subcommand).arg(name).current_dir(directory);
+    command.args(subcommand).arg(name).current_dir(directory);
     let finished = finish(command)?;
     let said = format!("{}status {}\n", finished.stderr, finished.seen.status);
     Ok((said, String::from_utf8_lossy(&finished.seen.stdout).into_owned()))
