@@ -364,7 +364,7 @@ impl<W: Write + Send + 'static> Sink for Pipeline<W> {
     }
 }
 
-/// Tells the others if its worker panics: they would wait for ever.
+/// Tells the others if its thread panics: they would wait for ever.
 struct Alarm<'s>(&'s Shared);
 
 impl Drop for Alarm<'_> {
@@ -464,6 +464,8 @@ enum Order {
 
 impl<W: Write> Scribe<W> {
     fn run(mut self) -> Writer<W> {
+        let shared = self.shared.clone();
+        let _alarm = Alarm(&shared);
         let mut finished = false;
         while !finished || !self.orders.is_empty() {
             let Some(posts) = self.wait() else { break };
@@ -471,7 +473,8 @@ impl<W: Write> Scribe<W> {
                 finished |= matches!(post, Post::Finish);
                 self.deal_with(post);
             }
-            if let Err(error) = self.write() {
+            // What is left after a failure is taken off the list: nothing may come that it could wait for.
+            while let Err(error) = self.write() {
                 self.shared.fail(error);
             }
             self.shared.written.store(self.writer.written(), Ordering::Relaxed);
@@ -580,3 +583,7 @@ impl<W: Write> Scribe<W> {
         self.shared.work.notify_one();
     }
 }
+
+#[cfg(test)]
+#[path = "pipeline_tests.rs"]
+mod tests;
