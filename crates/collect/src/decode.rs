@@ -161,15 +161,6 @@ fn record_words(table: &Table, words: &[u64], at: usize) -> Result<usize, Decode
     Ok(need)
 }
 
-/// Checks that `words` is a run of whole records and returns where it ends (at END, if any).
-pub fn extent(table: &Table, words: &[u64]) -> Result<usize, DecodeError> {
-    let mut at = 0;
-    while at < words.len() && words[at] != END {
-        at += record_words(table, words, at)?;
-    }
-    Ok(at)
-}
-
 /// What of the buffer of a killed thread can be kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tail {
@@ -251,7 +242,8 @@ impl ThreadDecoder {
         self.feed_some(table, words, consumer).map(|_| ())
     }
 
-    /// Decodes the words of one buffer until the consumer is full; returns how many need not be fed again.
+    /// Decodes the words of one buffer, to its end or END, or until the consumer is full; returns how many need not be
+    /// fed again.
     pub fn feed_some<C: Consumer>(
         &mut self,
         table: &Table,
@@ -274,10 +266,7 @@ impl ThreadDecoder {
             } else if consumer.takes_linear() {
                 at = self.expand_linear(table, words, at, consumer);
             }
-            if at >= words.len() || words[at] == END {
-                break;
-            }
-            if consumer.full() {
+            if at >= words.len() || words[at] == END || consumer.full() {
                 return Ok(at);
             }
             let next = at + record_words(table, words, at)?;
@@ -288,10 +277,9 @@ impl ThreadDecoder {
                 at = self.block(table, &words[at..next], words, next, consumer)?;
             } else {
                 self.held.extend_from_slice(&words[at..next]);
-                break;
+                return Ok(next);
             }
         }
-        Ok(words.len())
     }
 
     /// The index of the partly steady loop whose next iteration may follow.

@@ -1,11 +1,10 @@
 //! The drain: takes what targets have written, in order, and gives the space back.
 //!
 //! **Invariants.**
-//! - Definitions reach the sink before records that refer to them: a buffer is checked before it
-//!   is handed on, and an unknown block sends the drain back to the definitions first.
+//! - Definitions reach the sink before records that refer to them: those that are there are taken before a buffer is.
 //! - A buffer is zeroed before it is released, and so is a slot before it is freed.
 //! - After the first failure nothing more is handed on; targets are told to go on without us.
-use crate::decode::{extent, tail, State, Tail, ThreadDecoder};
+use crate::decode::{tail, State, Tail, ThreadDecoder};
 use crate::session::{self, Session};
 use crate::{messages, Block, Counter, Counts, DecodeError, Message, Table};
 use memtrail_model::Thread;
@@ -360,8 +359,9 @@ impl<'s, S: Sink> Drain<'s, S> {
         let words = words.min(BUFFER_WORDS);
         let scratch = std::mem::take(&mut self.scratch);
         let copied = copy(&self.session.buffer(slot, index)[..words], scratch);
-        let end = self.with_definitions(|d| extent(&d.table, &copied))?;
-        self.hand_on(control, index, &copied[..end])?;
+        // A block is defined before its first record is written, so what is in the buffer is defined by now.
+        self.take_all_definitions()?;
+        self.hand_on(control, index, &copied)?;
         self.scratch = copied;
         Ok(words)
     }
@@ -378,18 +378,18 @@ impl<'s, S: Sink> Drain<'s, S> {
     }
 
     fn hand_on(&mut self, control: &Control, index: usize, words: &[u64]) -> Result<(), CollectError> {
-        if words.is_empty() {
-            return Ok(());
-        }
         let thread = control.thread.load(Ordering::Relaxed);
-        self.report.ring_words += words.len() as u64;
         let before = self.counter.accesses();
         let (decoder, counted) = self
             .decoders
             .entry(thread)
             .or_insert_with(|| (ThreadDecoder::new(Thread(thread)), 0));
         let state = decoder.state();
-        decoder.feed(&self.table, words, &mut self.counter)?;
+        let end = decoder.feed_some(&self.table, words, &mut self.counter)?;
+        if end == 0 {
+            return Ok(());
+        }
+        self.report.ring_words += end as u64;
         let accesses = self.counter.accesses() - before;
         let first = *counted;
         *counted += accesses;
@@ -403,7 +403,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             first,
             accesses,
             state: &state,
-            words,
+            words: &words[..end],
         })?;
         Ok(())
     }

@@ -28,7 +28,7 @@ mod table;
 
 pub use consume::{Counter, Expander};
 pub use counts::Counts;
-pub use decode::{extent, tail, Consumer, Cut, Mark, Run, State, Tail, ThreadDecoder};
+pub use decode::{tail, Consumer, Cut, Mark, Run, State, Tail, ThreadDecoder};
 pub use drain::{CollectError, Drained, Piece, Sink};
 pub use error::DecodeError;
 pub use interleave::{interleave, Order, Segment, Stream, SLICE};

@@ -1,19 +1,19 @@
 //! Bytes to events, and the layout of the bytes.
 //!
 //! Numbers are variable-length ([`bytes`](crate::bytes)): seven bits a byte, lowest first. A piece
-//! is the number of events and twenty or so streams, each `raw length`, `stored length * 2 +
+//! is the number of events and some two dozen streams, each `raw length`, `stored length * 2 +
 //! packed?`, and the stored bytes:
 //!
 //! 1. *definitions*, one per kind: `zigzag(key - last leaf's key) * 2` is a leaf;
 //!    `length * 2 + 1` a loop, followed by the numbers of its body's kinds, all smaller than its own;
 //! 2. *counts*: events of each kind;
 //! 3. *explicit*: the first event's kind, and those of symbol [`EXPLICIT`], in order of events;
-//! 4. *ops*, one byte per event, sorted by kind: bits 0–2 a symbol for the kind of the next event,
+//! 4. *ops*, one byte per event, in a [segment](crate::segments) per kind: bits 0–2 a symbol for the kind of the next event,
 //!    bit 3 ([`FAILED`]) that not all parameters were as expected;
-//! 5. *masks*, for each event with [`FAILED`], sorted by kind: bit `j` for parameter `j`;
+//! 5. *masks*, for each event with [`FAILED`], in a segment per kind: bit `j` for parameter `j`;
 //! 6. *heads*, one per column (parameter of a kind, in order): number of codes, and unless that is
 //!    zero the base of its residuals, and for [`BASE_LEAST`] the least value;
-//! 7. *codes*, one per failed parameter, sorted by column: which prediction was right, or [`MISS`]
+//! 7. *codes*, one per failed parameter, in a segment per column: which prediction was right, or [`MISS`]
 //!    plus the residual's length in bytes; plus [`RELATED`] if a new relation begins after it;
 //! 8. *planes* 0–7: byte `b` of every residual that has one, sorted by column;
 //! 9. *relations*: source and factor of each new relation, in order of events.
@@ -24,9 +24,9 @@ use crate::bytes::{take, unzigzag};
 use crate::column::{Column, Contexts, Relation, Sources};
 use crate::dictionary::{Definition, Dictionary, MOST_PARAMETERS};
 use crate::events::Events;
+use crate::segments::read_segments;
 use crate::streams::{read, Pack};
 use crate::{Alphabet, SOURCES};
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// Successors that are remembered of each kind.
@@ -118,19 +118,21 @@ pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: us
     let dictionary = define(&definitions, alphabet, most)?;
     let counts = read(&mut from, most.saturating_mul(4), pack)?;
     let explicit = read(&mut from, most.saturating_mul(5), pack)?;
-    let ops = read(&mut from, n, pack)?;
-    let masks = read(&mut from, most, pack)?;
-    let heads = read(&mut from, most.saturating_mul(11), pack)?;
-    let codes = read(&mut from, most, pack)?;
     let (mut columns, mut kinds) = (Vec::new(), Vec::new());
-    lay_out(&dictionary, alphabet, &counts, &ops, most, &mut kinds, &mut columns)?;
+    lay_out(&dictionary, alphabet, &counts, n, most, &mut kinds, &mut columns)?;
+    let ops = read_segments(&mut from, kinds.iter().map(|k| k.op_end - k.op), n, pack)?;
+    let sizes = mask_sizes(&mut kinds, &ops);
+    let masks = read_segments(&mut from, sizes.into_iter(), most, pack)?;
+    let heads = read(&mut from, most.saturating_mul(11), pack)?;
+    let mut coded = column_heads(&heads, columns.len(), most)?;
+    let codes = read_segments(&mut from, coded.iter().map(|c| c.code_end - c.code), most, pack)?;
     let mut planes: [Vec<u8>; STREAM_PLANES] = Default::default();
     for plane in &mut planes {
         *plane = read(&mut from, codes.len(), pack)?;
     }
-    let (mut coded, residuals) = residuals(&heads, &codes, columns.len(), &planes)?;
+    let residuals = residuals(&mut coded, &codes, &planes)?;
     let relations = read(&mut from, codes.len().saturating_mul(2), pack)?;
-    if ops.len() != n || !from.is_empty() {
+    if !from.is_empty() {
         return Err(Error::Inconsistent);
     }
 
@@ -282,18 +284,18 @@ fn lay_out(
     dictionary: &Dictionary,
     alphabet: &impl Alphabet,
     counts: &[u8],
-    ops: &[u8],
+    events: usize,
     most: usize,
     kinds: &mut Vec<Kind>,
     columns: &mut Vec<Column>,
 ) -> Result<(), Error> {
     let mut from = counts;
-    let (mut op, mut mask) = (0usize, 0usize);
+    let mut op = 0usize;
     for kind in 0..dictionary.len() as u32 {
         let count = usize::try_from(take(&mut from).ok_or(Error::CutOff)?).unwrap_or(usize::MAX);
         let end = op
             .checked_add(count)
-            .filter(|&e| e <= ops.len())
+            .filter(|&e| e <= events)
             .ok_or(Error::Inconsistent)?;
         let arity = dictionary.arity(kind);
         kinds.push(Kind {
@@ -302,9 +304,8 @@ fn lay_out(
             recent: [u32::MAX; RECENT],
             op,
             op_end: end,
-            mask,
+            mask: 0,
         });
-        mask += ops[op..end].iter().filter(|&&o| o & FAILED != 0).count() * arity.div_ceil(8);
         op = end;
         // Kinds that are used have no more columns than there are values, and those that are only in the bodies of loops
         // no more than the loops.
@@ -317,36 +318,38 @@ fn lay_out(
         };
         columns.extend((0..arity).map(|j| Column::new(sources.get(j).copied())));
     }
-    if op != ops.len() || !from.is_empty() {
+    if op != events || !from.is_empty() {
         return Err(Error::Inconsistent);
     }
     Ok(())
 }
 
-/// The residuals of all columns, and where each column's codes and residuals begin.
-fn residuals(
-    heads: &[u8],
-    codes: &[u8],
-    columns: usize,
-    planes: &[Vec<u8>; STREAM_PLANES],
-) -> Result<(Vec<Coded>, Vec<u64>), Error> {
+/// The bytes of each kind's masks; also tells the kinds where theirs begin.
+fn mask_sizes(kinds: &mut [Kind], ops: &[u8]) -> Vec<usize> {
+    let mut at = 0usize;
+    let size = |kind: &mut Kind| {
+        let failed = ops[kind.op..kind.op_end].iter().filter(|&&o| o & FAILED != 0).count();
+        kind.mask = at;
+        at = at.saturating_add(failed.saturating_mul(kind.arity.div_ceil(8)));
+        at - kind.mask
+    };
+    kinds.iter_mut().map(size).collect()
+}
+
+/// What the heads tell of each column.
+fn column_heads(heads: &[u8], columns: usize, most: usize) -> Result<Vec<Coded>, Error> {
     let mut from = heads;
-    let mut at = [0; STREAM_PLANES];
-    let mut residuals = vec![];
     let mut coded = Vec::with_capacity(columns);
     let mut code = 0usize;
     for _ in 0..columns {
         let count = usize::try_from(take(&mut from).ok_or(Error::CutOff)?).unwrap_or(usize::MAX);
-        let end = code
-            .checked_add(count)
-            .filter(|&e| e <= codes.len())
-            .ok_or(Error::Inconsistent)?;
+        let end = code.checked_add(count).filter(|&e| e <= most).ok_or(Error::TooLong)?;
         let mut this = Coded {
             base: BASE_RELATION,
             least: 0,
             code,
             code_end: end,
-            residual: residuals.len(),
+            residual: 0,
         };
         if count > 0 {
             this.base = take(&mut from).ok_or(Error::CutOff)? as u8;
@@ -354,7 +357,22 @@ fn residuals(
                 this.least = take(&mut from).ok_or(Error::CutOff)?;
             }
         }
-        for &code in &codes[code..end] {
+        code = end;
+        coded.push(this);
+    }
+    if !from.is_empty() {
+        return Err(Error::Inconsistent);
+    }
+    Ok(coded)
+}
+
+/// The residuals of all columns; also tells the columns where theirs begin.
+fn residuals(coded: &mut [Coded], codes: &[u8], planes: &[Vec<u8>; STREAM_PLANES]) -> Result<Vec<u64>, Error> {
+    let mut at = [0; STREAM_PLANES];
+    let mut residuals = Vec::new();
+    for column in coded {
+        column.residual = residuals.len();
+        for &code in &codes[column.code..column.code_end] {
             let code = code & !RELATED;
             if code < MISS {
                 continue;
@@ -370,11 +388,9 @@ fn residuals(
             }
             residuals.push(u64::from_le_bytes(bytes));
         }
-        code = end;
-        coded.push(this);
     }
-    if code != codes.len() || !from.is_empty() {
+    if at.iter().zip(planes).any(|(&at, plane)| at != plane.len()) {
         return Err(Error::Inconsistent);
     }
-    Ok((coded, residuals))
+    Ok(residuals)
 }

@@ -94,6 +94,14 @@ impl Dictionary {
         }
     }
 
+    /// The kind and arity of a leaf, if it is defined.
+    #[inline]
+    pub fn find_leaf(&self, key: u64) -> Option<(u32, usize)> {
+        let kind = *self.leaves.get(usize::try_from(key).ok()?)?;
+        let arity = *self.arities.get(kind as usize)?;
+        Some((kind, arity as usize))
+    }
+
     /// The kind of a leaf that is defined.
     pub(crate) fn known_leaf(&self, key: u32) -> u32 {
         self.leaves[key as usize]

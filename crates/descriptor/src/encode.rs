@@ -11,6 +11,7 @@ use crate::decode::{
 };
 use crate::dictionary::Definition;
 use crate::events::Events;
+use crate::segments::write_segments;
 use crate::streams::{write, Pack};
 use crate::{Alphabet, SOURCES};
 use alloc::vec;
@@ -51,7 +52,7 @@ struct Search {
     tries: u16,
 }
 
-/// A column that has not found a relation in so many tries is tried ever 16th time only.
+/// A column that has not found a relation in so many tries is tried every 16th time only.
 const EAGER: u16 = 64;
 
 #[derive(Default)]
@@ -127,23 +128,81 @@ pub struct Encoder {
     numbering: Numbering,
     kinds: Vec<Kind>,
     columns: Vec<Column>,
-    searches: Searches,
-    contexts: Contexts,
+    unexpected: Unexpected,
     /// Kind and op of every event, in order.
     order: Vec<u32>,
     ops: Vec<u8>,
     mask_kinds: Vec<u32>,
     masks: Vec<u8>,
+    sorted: Vec<u8>,
+}
+
+/// What is done about values that are not as expected.
+#[derive(Default)]
+struct Unexpected {
+    searches: Searches,
+    contexts: Contexts,
     codes: Vec<(u32, u8)>,
     misses: Vec<Miss>,
-    sorted: Vec<u8>,
+    /// New relations, in order.
+    relations: Vec<u8>,
+}
+
+impl Unexpected {
+    fn clear(&mut self) {
+        self.searches.clear();
+        self.contexts.clear();
+        self.codes.clear();
+        self.misses.clear();
+        self.relations.clear();
+    }
+
+    /// Deals with the next value of column `number`; the column is not updated with it.
+    fn value(&mut self, number: usize, column: &mut Column, value: u64, sources: &Sources) {
+        let by_relation = column.relation(sources);
+        let mut code = if column.stride() == value {
+            STRIDE
+        } else if by_relation == value {
+            RELATION
+        } else if column.before() == value {
+            BEFORE
+        } else if self.contexts.after(number, column.last()) == value {
+            CONTEXT
+        } else {
+            MISS
+        };
+        if code < MISS {
+            column.expected = code;
+        } else {
+            self.misses.push(Miss {
+                column: number as u32,
+                value,
+                from_last: value.wrapping_sub(column.last()),
+                from_relation: value.wrapping_sub(by_relation),
+            });
+        }
+        self.contexts.note(number, column.last(), value);
+        let hard = code >= BEFORE;
+        if column.noted {
+            if hard {
+                if let Some(relation) = self.searches.look(number, column, value, sources) {
+                    code |= RELATED;
+                    self.relations.extend([relation.source, relation.factor as u8]);
+                    column.relate(relation);
+                }
+            }
+            self.searches.forget(number);
+        }
+        column.noted = hard && self.searches.note(number, sources);
+        self.codes.push((number as u32, code));
+    }
 }
 
 impl Encoder {
     /// Appends the encoded form of `events` to `out`.
     pub fn encode(&mut self, events: &Events, alphabet: &impl Alphabet, pack: &impl Pack, out: &mut Vec<u8>) {
         self.clear(events);
-        let (explicit, relations) = self.predict(events, alphabet);
+        let explicit = self.predict(events, alphabet);
         put(out, events.len() as u64);
         write(out, &self.numbering.definitions, pack);
         let mut counts = Vec::new();
@@ -151,41 +210,40 @@ impl Encoder {
         write(out, &counts, pack);
         write(out, &explicit, pack);
         self.sort_ops();
-        write(out, &self.sorted, pack);
-        self.sort_masks();
-        write(out, &self.sorted, pack);
-        write_columns(out, self.columns.len(), &self.codes, &self.misses, pack);
-        write(out, &relations, pack);
+        write_segments(out, self.kinds.iter().map(|k| k.count as usize), &self.sorted, pack);
+        let sizes = self.sort_masks();
+        write_segments(out, sizes.into_iter(), &self.sorted, pack);
+        let unexpected = &self.unexpected;
+        write_columns(out, self.columns.len(), &unexpected.codes, &unexpected.misses, pack);
+        write(out, &unexpected.relations, pack);
     }
 
     fn clear(&mut self, events: &Events) {
         self.numbering.clear(events.dictionary.len());
         self.kinds.clear();
         self.columns.clear();
-        self.searches.clear();
-        self.contexts.clear();
+        self.unexpected.clear();
         self.order.clear();
         self.ops.clear();
         self.mask_kinds.clear();
         self.masks.clear();
-        self.codes.clear();
-        self.misses.clear();
     }
 
-    /// The first pass. Returns the explicit kinds and the relations, which stay in order.
-    fn predict(&mut self, events: &Events, alphabet: &impl Alphabet) -> (Vec<u8>, Vec<u8>) {
-        let (mut explicit, mut relations) = (Vec::new(), Vec::new());
+    /// The first pass. Returns the explicit kinds, which stay in order.
+    fn predict(&mut self, events: &Events, alphabet: &impl Alphabet) -> Vec<u8> {
+        let mut explicit = Vec::new();
         let mut sources: Sources = [0; SOURCES + 1];
         let Encoder {
             numbering,
             kinds,
             columns,
-            searches,
-            contexts,
+            unexpected,
+            order,
+            ops,
+            mask_kinds,
+            masks,
             ..
         } = self;
-        let (order, ops, mask_kinds, masks) = (&mut self.order, &mut self.ops, &mut self.mask_kinds, &mut self.masks);
-        let (codes, misses) = (&mut self.codes, &mut self.misses);
         let n = events.len();
         order.reserve(n);
         ops.reserve(n);
@@ -196,7 +254,7 @@ impl Encoder {
             let mut k = numbering.number[kind as usize];
             if k == NONE {
                 numbering.define(events, alphabet, kind, kinds, columns);
-                searches.of.resize(columns.len(), Search::default());
+                unexpected.searches.of.resize(columns.len(), Search::default());
                 k = numbering.number[kind as usize];
             }
             if let Some(before) = before {
@@ -227,71 +285,28 @@ impl Encoder {
             kinds[k].count += 1;
             let parameters = events.parameters(i);
             let first = kinds[k].column;
-            let mut failed = false;
             let mask_at = masks.len();
-            for (j, (&value, column)) in parameters.iter().zip(&mut columns[first..]).enumerate() {
-                let number = first + j;
-                let expected = column.predict(column.expected, &sources, contexts, number);
-                if column.noted || expected != value {
-                    let mut related = None;
-                    if expected != value {
-                        if !failed {
-                            failed = true;
-                            masks.resize(mask_at + parameters.len().div_ceil(8), 0);
-                        }
-                        masks[mask_at + j / 8] |= 1 << (j % 8);
-                        let by_relation = column.relation(&sources);
-                        let mut code = if column.stride() == value {
-                            STRIDE
-                        } else if by_relation == value {
-                            RELATION
-                        } else if column.before() == value {
-                            BEFORE
-                        } else if contexts.after(number, column.last()) == value {
-                            CONTEXT
-                        } else {
-                            MISS
-                        };
-                        if code < MISS {
-                            column.expected = code;
-                        } else {
-                            misses.push(Miss {
-                                column: number as u32,
-                                value,
-                                from_last: value.wrapping_sub(column.last()),
-                                from_relation: value.wrapping_sub(by_relation),
-                            });
-                        }
-                        contexts.note(number, column.last(), value);
-                        let hard = code >= BEFORE;
-                        if hard {
-                            related = searches.look(number, column, value, &sources);
-                        }
-                        if let Some(relation) = related {
-                            code |= RELATED;
-                            relations.extend([relation.source, relation.factor as u8]);
-                        }
-                        codes.push((number as u32, code));
-                        searches.forget(number);
-                        if hard {
-                            searches.note(number, &sources);
-                        }
-                    } else {
-                        searches.forget(number);
+            for (j, column) in columns[first..first + parameters.len()].iter_mut().enumerate() {
+                let (number, value) = (first + j, parameters[j]);
+                if column.predict(column.expected, &sources, &unexpected.contexts, number) != value {
+                    if masks.len() == mask_at {
+                        masks.resize(mask_at + parameters.len().div_ceil(8), 0);
                     }
-                    if let Some(relation) = related {
-                        column.relate(relation);
-                    }
+                    masks[mask_at + j / 8] |= 1 << (j % 8);
+                    unexpected.value(number, column, value, &sources);
+                } else if column.noted {
+                    column.noted = false;
+                    unexpected.searches.forget(number);
                 }
                 column.update(value, &mut sources);
             }
+            let failed = masks.len() > mask_at;
             if failed {
                 mask_kinds.push(k as u32);
             }
             ops.push(if failed { FAILED } else { 0 });
         }
-
-        (explicit, relations)
+        explicit
     }
 
     fn sort_ops(&mut self) {
@@ -305,11 +320,12 @@ impl Encoder {
         }
     }
 
-    fn sort_masks(&mut self) {
+    /// Returns the bytes of each kind's masks.
+    fn sort_masks(&mut self) -> Vec<usize> {
         let bytes = |k: u32| self.kinds[k as usize].arity.div_ceil(8);
         let mut sizes = vec![0; self.kinds.len()];
         self.mask_kinds.iter().for_each(|&k| sizes[k as usize] += bytes(k));
-        let mut at = starts(sizes.into_iter());
+        let mut at = starts(sizes.iter().copied());
         self.sorted.clear();
         self.sorted.resize(self.masks.len(), 0);
         let mut from = 0;
@@ -320,6 +336,7 @@ impl Encoder {
             *place += size;
             from += size;
         }
+        sizes
     }
 }
 
@@ -417,18 +434,20 @@ fn write_columns(out: &mut Vec<u8>, columns: usize, codes: &[(u32, u8)], misses:
         let own = &sorted[miss_at..miss_at + miss_counts[column]];
         miss_at += own.len();
         let (base, least) = choose_base(own, misses, &mut heads);
+        let residual = |miss: &Miss| match base {
+            BASE_RELATION => zigzag(miss.from_relation),
+            BASE_LAST => zigzag(miss.from_last),
+            _ => miss.value.wrapping_sub(least),
+        };
+        let least_length = usual_length(own.iter().map(|&i| residual(&misses[i as usize])));
         let mut own = own.iter().map(|&i| &misses[i as usize]);
         for code in &mut sorted_codes[code_at..code_at + code_counts[column]] {
             if *code & !RELATED != MISS {
                 continue;
             }
             let Some(miss) = own.next() else { break };
-            let residual = match base {
-                BASE_RELATION => zigzag(miss.from_relation),
-                BASE_LAST => zigzag(miss.from_last),
-                _ => miss.value.wrapping_sub(least),
-            };
-            let length = bits(residual).div_ceil(8) as usize;
+            let residual = residual(miss);
+            let length = least_length.max(bits(residual).div_ceil(8) as usize);
             *code += length as u8;
             for (plane, byte) in planes.iter_mut().zip(&residual.to_le_bytes()[..length]) {
                 plane.push(*byte);
@@ -437,8 +456,17 @@ fn write_columns(out: &mut Vec<u8>, columns: usize, codes: &[(u32, u8)], misses:
         code_at += code_counts[column];
     }
     write(out, &heads, pack);
-    write(out, &sorted_codes, pack);
+    write_segments(out, code_counts.iter().copied(), &sorted_codes, pack);
     planes.iter().for_each(|plane| write(out, plane, pack));
+}
+
+/// The length that most of a column's residuals have or come close to: writing some zeros costs less than telling lengths
+/// apart.
+fn usual_length(residuals: impl Iterator<Item = u64>) -> usize {
+    let mut lengths = [0usize; 9];
+    residuals.for_each(|r| lengths[bits(r).div_ceil(8) as usize] += 1);
+    let all: usize = lengths.iter().sum();
+    (0..9).rev().find(|&l| lengths[l] * 4 > all * 3).unwrap_or(0)
 }
 
 /// The base from which a column's missed values are shortest to write.

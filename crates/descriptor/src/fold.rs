@@ -23,6 +23,10 @@ const LONGEST_BODY: usize = 2048;
 const FEWEST_TRIPS: usize = 3;
 /// Leaves a loop at the top must stand for.
 const FEWEST_LEAVES: u64 = 48;
+/// Loops are made if they stand for at least one event in so many.
+const WORTHWHILE: usize = 32;
+/// Attempts to let pass, at most, after one has failed.
+const MOST_PENALTY: u16 = 1023;
 /// More passes are never needed: parameters double with each.
 const MOST_PASSES: usize = 12;
 
@@ -52,6 +56,8 @@ pub struct Folder {
     seen: Vec<Seen>,
     /// Where the next pass puts its result.
     spare: Events,
+    found: Vec<Stretch>,
+    /// Where the loops stand that were put in place last.
     places: Vec<usize>,
 }
 
@@ -65,41 +71,49 @@ struct Stretch {
 
 /// Replaces what repeats by loops, as far as it goes.
 pub fn fold(events: &mut Events, folder: &mut Folder) {
-    let mut found = folder.pass(events, false);
-    for _ in 1..MOST_PASSES {
-        if !found {
+    folder.find(events, false);
+    // Where little repeats, what does is predicted as well as the rest.
+    let covered: usize = folder.found.iter().map(|f| f.period * f.trips).sum();
+    if covered < events.len() / WORTHWHILE {
+        return;
+    }
+    for _ in 0..MOST_PASSES {
+        if !folder.replace(events) {
             break;
         }
-        found = folder.pass(events, true);
+        folder.find(events, true);
     }
     folder.undo_small(events);
 }
 
 impl Folder {
-    /// One pass. Tells whether anything was folded; the places of new loops are kept. A loop over
-    /// loops has in its body one that the pass before found, so that from the second pass on only
-    /// those are looked at.
-    pub(crate) fn pass(&mut self, events: &mut Events, only_loops: bool) -> bool {
-        let looked_at = core::mem::take(&mut self.places);
+    /// One pass over everything. Tells whether anything was folded.
+    pub(crate) fn pass(&mut self, events: &mut Events) -> bool {
+        self.find(events, false);
+        self.replace(events)
+    }
+
+    /// Looks for loops. A loop over loops has in its body one that was found just before, so that from the second
+    /// time on only those, at `places`, need to be looked at.
+    fn find(&mut self, events: &Events, only_places: bool) {
         self.seen.clear();
         self.seen.resize(events.dictionary.len(), NEVER);
+        self.found.clear();
         // Events before this are dealt with.
         let mut done = 0;
-        if only_loops {
-            looked_at.iter().for_each(|&i| self.look_at(events, i, &mut done));
+        if only_places {
+            for place in core::mem::take(&mut self.places) {
+                self.look_at(events, place, &mut done);
+            }
         } else {
-            (0..events.len()).for_each(|i| self.look_at(events, i, &mut done));
+            for i in 0..events.len() {
+                self.look_at(events, i, &mut done);
+            }
         }
-        if self.places.is_empty() {
-            return false;
-        }
-        self.spare.extend(events, done..events.len());
-        self.swap(events);
-        true
     }
 
     #[inline]
-    fn look_at(&mut self, events: &mut Events, i: usize, done: &mut usize) {
+    fn look_at(&mut self, events: &Events, i: usize, done: &mut usize) {
         if i < *done {
             return;
         }
@@ -115,14 +129,29 @@ impl Folder {
         if seen.skip > 0 {
             seen.skip -= 1;
         } else if let Some(found) = attempt(events, i, distance, *done) {
-            self.spare.extend(events, *done..found.start);
-            self.places.push(self.spare.len());
-            push_loop(&mut self.spare, events, found);
+            self.found.push(found);
             *done = found.start + found.period * found.trips;
         } else {
-            seen.penalty = (seen.penalty * 2 + 1).min(255);
+            seen.penalty = (seen.penalty * 2 + 1).min(MOST_PENALTY);
             seen.skip = seen.penalty;
         }
+    }
+
+    /// Puts loops in the places where they were found. Tells whether there were any.
+    fn replace(&mut self, events: &mut Events) -> bool {
+        let mut done = 0;
+        self.places.clear();
+        for &found in &self.found {
+            self.spare.extend(events, done..found.start);
+            self.places.push(self.spare.len());
+            push_loop(&mut self.spare, events, found);
+            done = found.start + found.period * found.trips;
+        }
+        if done > 0 {
+            self.spare.extend(events, done..events.len());
+            self.swap(events);
+        }
+        done > 0
     }
 
     /// The spare events become the events; the dictionary stays.
@@ -179,10 +208,10 @@ fn moves_on(events: &Events, i: usize, period: usize) -> bool {
 /// Looks for a loop with this period around event `i`, in which two periods precede `i`.
 fn attempt(events: &Events, i: usize, period: usize, done: usize) -> Option<Stretch> {
     let kinds = &events.kinds;
-    if kinds[i - 2 * period..i - period] != kinds[i - period..i] {
+    if !moves_on(events, i, period) || kinds[i - 2 * period..i - period] != kinds[i - period..i] {
         return None;
     }
-    let mut end = i;
+    let mut end = i + 1;
     while end < kinds.len() && moves_on(events, end, period) {
         end += 1;
     }

@@ -33,6 +33,7 @@ mod dictionary;
 mod encode;
 mod events;
 mod fold;
+mod segments;
 mod stitch;
 mod streams;
 

@@ -27,7 +27,7 @@ pub fn stitch(events: &mut Events, more: Events, folder: &mut Folder) {
     if seam.kinds.iter().any(|&k| seam.dictionary.is_loop(k)) {
         for _ in 0..MOST_ROUNDS {
             let joined = join(&mut seam);
-            if !folder.pass(&mut seam, false) && !joined {
+            if !folder.pass(&mut seam) && !joined {
                 break;
             }
         }

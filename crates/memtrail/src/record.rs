@@ -149,7 +149,7 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
     let (store, path) = match output.map(|o| o.start(&header(args, pid, &xsave))) {
         None => (Store::Nowhere, None),
         Some(Ok((writer, path))) => {
-            let pipeline = Pipeline::new(writer, Limits::of(Limits::DEFAULT_BYTES)).context("cannot start threads")?;
+            let pipeline = Pipeline::new(writer, Limits::of(Limits::DEFAULT_BYTES));
             (Store::File(Box::new(pipeline)), Some(path))
         }
         Some(Err(error)) => {

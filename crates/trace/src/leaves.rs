@@ -84,6 +84,16 @@ impl Leaves {
         let mut at = 0;
         while at < words.len() {
             let head = words[at];
+            // Known to this piece, and not left early: most records.
+            if let Some((kind, arity)) = events.dictionary.find_leaf(head.wrapping_mul(EXITS.into())) {
+                let next = at + 1 + arity;
+                if (FIRST_BLOCK..LEFT).contains(&head) && head >> 32 == 0 && words.get(next).is_some_and(|&w| w < LEFT)
+                {
+                    events.push(kind, &words[at + 1..next]);
+                    at = next;
+                    continue;
+                }
+            }
             if (FIRST_BLOCK..LEFT).contains(&head) {
                 let entry = self.entry(head).ok_or(DecodeError::UnknownBlock { id: head })?;
                 let next = at + entry.words as usize;

@@ -134,6 +134,9 @@ struct Queues {
     encoded: BTreeMap<u64, Encoded>,
     /// Words in flight.
     words: usize,
+    /// Emptied, to be filled again: fresh memory costs more than all the rest.
+    spare_words: Vec<Vec<u64>>,
+    spare_events: Vec<Events>,
     over: bool,
     /// A worker is gone, and what it had will never come.
     broken: bool,
@@ -180,23 +183,43 @@ pub struct Pipeline<W: Write + Send + 'static> {
     ticket: u64,
     open: HashMap<u32, Raw>,
     open_words: usize,
+    /// Until the threads are started.
+    writer: Option<Writer<W>>,
     workers: Vec<JoinHandle<()>>,
     scribe: Option<JoinHandle<Writer<W>>>,
 }
 
 impl<W: Write + Send + 'static> Pipeline<W> {
-    pub fn new(writer: Writer<W>, limits: Limits) -> io::Result<Pipeline<W>> {
+    /// Threads are started by the first that calls it as a [`Sink`], and have its signal mask: a thread that does not block
+    /// what the collector waits for would swallow it.
+    pub fn new(writer: Writer<W>, limits: Limits) -> Pipeline<W> {
         let shared = Arc::new(Shared::default());
         shared.written.store(writer.written(), Ordering::Relaxed);
-        let mut workers = Vec::new();
-        for _ in 0..limits.workers.max(1) {
-            let shared = shared.clone();
-            workers.push(spawn("fold and encode", move || work(&shared))?);
+        Pipeline {
+            shared,
+            limits,
+            leaves: Leaves::default(),
+            ticket: 0,
+            open: HashMap::new(),
+            open_words: 0,
+            writer: Some(writer),
+            workers: Vec::new(),
+            scribe: None,
+        }
+    }
+
+    fn start(&mut self) -> io::Result<()> {
+        let Some(writer) = self.writer.take() else {
+            return Ok(());
+        };
+        for _ in 0..self.limits.workers.max(1) {
+            let shared = self.shared.clone();
+            self.workers.push(spawn("fold and encode", move || work(&shared))?);
         }
         let scribe = Scribe {
-            shared: shared.clone(),
+            shared: self.shared.clone(),
             writer,
-            limits,
+            limits: self.limits,
             chunks: BTreeMap::new(),
             size: 0,
             folder: Folder::default(),
@@ -205,17 +228,8 @@ impl<W: Write + Send + 'static> Pipeline<W> {
             encoded: BTreeMap::new(),
             orders: VecDeque::new(),
         };
-        let scribe = spawn("write", move || scribe.run())?;
-        Ok(Pipeline {
-            shared,
-            limits,
-            leaves: Leaves::default(),
-            ticket: 0,
-            open: HashMap::new(),
-            open_words: 0,
-            workers,
-            scribe: Some(scribe),
-        })
+        self.scribe = Some(spawn("write", move || scribe.run())?);
+        Ok(())
     }
 
     /// Bytes in the file so far.
@@ -266,6 +280,9 @@ impl<W: Write + Send + 'static> Pipeline<W> {
 
     /// Everything has come: writes what is left, without the totals. Returns the writer even if something failed.
     fn close(&mut self) -> (Option<Writer<W>>, io::Result<()>) {
+        if self.writer.is_some() {
+            return (self.writer.take(), Ok(()));
+        }
         let mut result = self.cut_all();
         let ticket = self.ticket();
         self.shared.post(ticket, Post::Finish);
@@ -309,6 +326,7 @@ fn spawn<T: Send + 'static>(name: &str, body: impl FnOnce() -> T + Send + 'stati
 
 impl<W: Write + Send + 'static> Sink for Pipeline<W> {
     fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
+        self.start()?;
         blocks.iter().for_each(|b| self.leaves.add(b));
         let ticket = self.ticket();
         self.shared.post(ticket, Post::Blocks(blocks.to_vec()));
@@ -316,12 +334,15 @@ impl<W: Write + Send + 'static> Sink for Pipeline<W> {
     }
 
     fn message(&mut self, process: u32, message: &Message) -> io::Result<()> {
+        self.start()?;
         let ticket = self.ticket();
         self.shared.post(ticket, Post::Message(process, message.clone()));
         self.check()
     }
 
     fn records(&mut self, p: &Piece<'_>) -> io::Result<()> {
+        self.start()?;
+        let shared = &self.shared;
         let raw = self.open.entry(p.thread.0).or_insert_with(|| Raw {
             head: StreamHead {
                 thread: p.thread.0,
@@ -332,7 +353,7 @@ impl<W: Write + Send + 'static> Sink for Pipeline<W> {
             },
             state: p.state.clone(),
             stamps: Vec::new(),
-            words: Vec::new(),
+            words: shared.lock().spare_words.pop().unwrap_or_default(),
         });
         if raw.head.words > 0 {
             let begin = Stamp {
@@ -403,17 +424,19 @@ fn work(shared: &Shared) {
                     head,
                     state,
                     stamps,
-                    words,
+                    mut words,
                 } = raw;
-                let mut events = Events::default();
+                let mut events = shared.lock().spare_events.pop().unwrap_or_default();
                 if let Err(error) = leaves.parse(&words, &mut events) {
                     shared.fail(io::Error::other(error));
                 }
-                let count = words.len();
-                drop(words);
                 fold(&mut events, &mut folder);
                 let stream = Stream { state, stamps, events };
-                shared.lock().words -= count;
+                let mut queues = shared.lock();
+                queues.words -= words.len();
+                words.clear();
+                queues.spare_words.push(words);
+                drop(queues);
                 shared.room.notify_all();
                 shared.post(ticket, Post::Folded(Box::new((head, stream, leaves))));
             }
@@ -423,6 +446,10 @@ fn work(shared: &Shared) {
                 let mut queues = shared.lock();
                 queues.encoded.insert(ticket, (chunk.head, raw_bytes, payload));
                 queues.words -= chunk.size();
+                let mut events = chunk.stream.events;
+                events.clear();
+                events.dictionary.clear();
+                queues.spare_events.push(events);
                 drop(queues);
                 shared.room.notify_all();
                 shared.post.notify_one();

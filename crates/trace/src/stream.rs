@@ -20,7 +20,11 @@ pub struct Stamp {
     pub tsc: u64,
 }
 
-/// Adds a stamp. Those on a straight line, to within a 32nd, are left out: a loop that runs for an hour needs none.
+/// Most stamps of a chunk.
+const MOST_STAMPS: usize = 16;
+
+/// Adds a stamp. Those on a straight line, to within a 32nd, are left out, and every other one when there are many: a loop
+/// that runs for an hour does not need one for each of its buffers.
 pub(crate) fn add_stamp(stamps: &mut Vec<Stamp>, begin: Stamp, new: Stamp) {
     if let Some(&last) = stamps.last() {
         let from = stamps.len().checked_sub(2).map_or(begin, |i| stamps[i]);
@@ -33,6 +37,13 @@ pub(crate) fn add_stamp(stamps: &mut Vec<Stamp>, begin: Stamp, new: Stamp) {
         if off <= ticks / 32 {
             stamps.pop();
         }
+    }
+    if stamps.len() >= MOST_STAMPS {
+        let mut i = 0;
+        stamps.retain(|_| {
+            i += 1;
+            i % 2 == 0
+        });
     }
     stamps.push(new);
 }

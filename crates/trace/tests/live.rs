@@ -54,7 +54,7 @@ fn a_disk_that_fills_up_does_not_stop_the_target() {
         room: 60_000,
     };
     let writer = Writer::new(disk.clone(), &header).unwrap();
-    let mut pipeline = Pipeline::new(writer, Limits::of(Limits::LEAST_BYTES)).unwrap();
+    let mut pipeline = Pipeline::new(writer, Limits::of(Limits::LEAST_BYTES));
     let script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; exit 5";
     let target = launch(&Command {
         program: "sh".into(),
