@@ -16,7 +16,7 @@ fn pipeline(limits: Limits) -> Pipeline<Vec<u8>> {
         xcr0: 0,
         xsave: Vec::new(),
     };
-    let mut pipeline = Pipeline::new(Writer::new(Vec::new(), &header).unwrap(), limits).unwrap();
+    let mut pipeline = Pipeline::new(Writer::new(Vec::new(), &header).unwrap(), limits);
     let mut table = Table::new(header.options().unwrap());
     // push rbp; mov rax, [rdi + 8]; ret
     table

@@ -92,7 +92,7 @@ const SMALL: usize = 16 << 20;
 
 fn recorded(threads: &[Manner], rounds: usize, piece: usize, limits: Limits) -> (Vec<u8>, Sent) {
     let writer = Writer::new(Vec::new(), &header()).unwrap();
-    let mut pipeline = Pipeline::new(writer, limits).unwrap();
+    let mut pipeline = Pipeline::new(writer, limits);
     let sent = send(&mut pipeline, threads, rounds, piece).unwrap();
     let (bytes, size) = pipeline.finish(&Totals::default()).unwrap();
     assert_eq!(bytes.len() as u64, size);
@@ -157,7 +157,7 @@ fn ends<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
 fn a_disk_that_fills_up_anywhere_is_reported() {
     let record = |room, workers| {
         let writer = Writer::new(Small(room), &header())?;
-        let mut pipeline = Pipeline::new(writer, Limits { bytes: SMALL, workers })?;
+        let mut pipeline = Pipeline::new(writer, Limits { bytes: SMALL, workers });
         send(
             &mut pipeline,
             &[Manner::Irregular, Manner::Dense, Manner::Mixed],
@@ -187,7 +187,7 @@ fn a_disk_that_is_full_when_only_the_end_is_missing() {
                     bytes: SMALL,
                     workers: 2,
                 },
-            )?;
+            );
             send(
                 &mut pipeline,
                 &[Manner::Irregular, Manner::Dense, Manner::Dense],
@@ -224,7 +224,7 @@ fn a_writer_that_panics_is_an_error() {
                 bytes: SMALL,
                 workers: 2,
             },
-        )?;
+        );
         // It is noticed while records still come: they would pile up.
         let sent = send(&mut pipeline, &[Manner::Irregular, Manner::Mixed], 1000, 9000);
         assert!(sent.is_err(), "nobody noticed");
