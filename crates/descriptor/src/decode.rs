@@ -119,7 +119,7 @@ pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: us
     let counts = read(&mut from, most.saturating_mul(4), pack)?;
     let explicit = read(&mut from, most.saturating_mul(5), pack)?;
     let (mut columns, mut kinds) = (Vec::new(), Vec::new());
-    lay_out(&dictionary, alphabet, &counts, n, most, &mut kinds, &mut columns)?;
+    lay_out(&dictionary, alphabet, &counts, (n, most), &mut kinds, &mut columns)?;
     let ops = read_segments(&mut from, kinds.iter().map(|k| k.op_end - k.op), n, pack)?;
     let sizes = mask_sizes(&mut kinds, &ops);
     let masks = read_segments(&mut from, sizes.into_iter(), most, pack)?;
@@ -284,8 +284,7 @@ fn lay_out(
     dictionary: &Dictionary,
     alphabet: &impl Alphabet,
     counts: &[u8],
-    events: usize,
-    most: usize,
+    (events, most): (usize, usize),
     kinds: &mut Vec<Kind>,
     columns: &mut Vec<Column>,
 ) -> Result<(), Error> {
