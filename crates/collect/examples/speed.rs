@@ -1,4 +1,5 @@
-//! How fast records are counted and expanded: records a command in memory, then decodes it.
+//! How fast records are counted and expanded: records a command in memory, then decodes it, also one access after the
+//! other, to see that the fast ways give the same.
 //!
 //! `cargo run --release -p memtrail-collect --example speed -- gzip -c FILE`
 //!
@@ -56,6 +57,46 @@ impl AccessSink for Sum {
         self.accesses += batch.len() as u64;
         self.sum = self.sum.wrapping_add(batch.last().map_or(0, |a| a.addr));
     }
+}
+
+/// An order-sensitive hash of all accesses.
+#[derive(Default, Debug, PartialEq)]
+struct Hash {
+    accesses: u64,
+    hash: u64,
+}
+
+impl AccessSink for Hash {
+    fn accesses(&mut self, batch: &[Access]) {
+        self.accesses += batch.len() as u64;
+        for a in batch {
+            let rest = u64::from(a.size) << 40 | u64::from(a.thread.0) << 8 | a.kind as u64;
+            for word in [a.pc, a.addr, rest] {
+                self.hash = (self.hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+            }
+        }
+    }
+}
+
+/// Decodes everything once.
+fn decode<C: Consumer>(memory: &Memory, mut consumer: C) -> C {
+    let mut decoders = HashMap::new();
+    for (thread, words) in &memory.buffers {
+        let decoder = decoders.entry(*thread).or_insert_with(|| ThreadDecoder::new(*thread));
+        decoder
+            .feed(&memory.table, words, &mut consumer)
+            .expect("whole records");
+    }
+    consumer
+}
+
+/// Holds the fast ways to the slow one.
+fn check(memory: &Memory, xsave: &XsaveTable) {
+    let slow = decode(memory, Expander::new(xsave, Hash::default()).one_by_one()).into_sink();
+    let fast = decode(memory, Expander::new(xsave, Hash::default())).into_sink();
+    assert_eq!(slow, fast, "expanded fast and one by one");
+    let counted = decode(memory, Counter::new(xsave)).counts(&memory.table).accesses();
+    assert_eq!(slow.accesses, counted, "expanded and counted");
 }
 
 /// Seconds to decode everything: for each buffer the best of several passes, so that what else the machine does
@@ -124,6 +165,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         words: 0,
     };
     record(&session, held.exec()?, &xsave, &mut memory, &mut |_| {})?;
+    check(&memory, &xsave);
     let (blocks, left) = census(&memory);
     eprintln!("{} words, {blocks} block records, {left} LEFT", memory.words);
     let time = best(

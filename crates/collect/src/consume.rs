@@ -1,11 +1,16 @@
 //! The two consumers of executions: one expands them to accesses, one only counts.
+//!
+//! The [`Expander`] takes executions in three ways: all addresses linear forms ([`Linear`]), iterations of a loop whose
+//! addresses move evenly ([`Affine`]), and one access after the other. The last takes everything, and the others must
+//! give the same. It can be stopped anywhere, even between the elements of one string instruction, and go on later.
 use crate::affine::Affine;
 use crate::decode::{advance, derive, step, Consumer, Run};
 use crate::linear::Linear;
-use crate::shape::{count, expand, Values};
+use crate::shape::{as_loop, count, expand, Values};
 use crate::{Block, Counts, Cut, DecodeError, Table, MOST_ACCESSES};
 use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Thread};
 use memtrail_tracee::XsaveTable;
+use memtrail_translate::plan::{PlannedAccess, Shape};
 
 /// Accesses in a batch: it stays in the first-level cache between us and the sink.
 const BATCH: usize = 512;
@@ -152,6 +157,11 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         slots: &mut [u64],
         rest: &mut Rest,
     ) -> Result<bool, DecodeError> {
+        if block.plan.accesses.is_empty() && rest.complete > 0 {
+            advance(block, slots, rest.complete);
+            derive(block, slots);
+            rest.complete = 0;
+        }
         while rest.complete > 0 {
             if (rest.access, rest.past) == (0, 0) && self.evenly(thread, block, slots, rest) {
                 continue;
@@ -256,6 +266,9 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             };
             let offset = plan.insn_offsets[access.insn as usize];
             let pc = plan.pc.wrapping_add(offset.into());
+            if !self.one_by_one && matches!(access.shape, Shape::Repeat { .. }) {
+                rest.past += self.repeated(thread, access, &values, rest.past, pc)?;
+            }
             let (mut past, mut stopped) = (rest.past, false);
             expand(access, &values, rest.past, |kind, addr, size| {
                 stopped = self.left == 0;
@@ -280,6 +293,33 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             rest.past = 0;
         }
         Ok(true)
+    }
+
+    /// As many elements of a repeated string instruction as can be taken at once, after the first `past` accesses;
+    /// returns how many accesses that was.
+    fn repeated(
+        &mut self,
+        thread: Thread,
+        access: &PlannedAccess,
+        values: &Values,
+        past: u64,
+        pc: u64,
+    ) -> Result<u64, DecodeError> {
+        let operands = match access.shape {
+            Shape::Repeat {
+                source: Some(_),
+                dest: Some(_),
+                ..
+            } => 2,
+            _ => 1,
+        };
+        let (elements, mut body) = as_loop(access, values, past / operands, pc)?;
+        let trips = elements.min(self.left / operands);
+        if body.is_empty() || past % operands != 0 || trips < 2 {
+            return Ok(0);
+        }
+        self.iterations(thread, trips, &mut body);
+        Ok(trips * operands)
     }
 
     #[inline]
@@ -324,8 +364,9 @@ fn fill<const N: usize>(places: &mut [Access], thread: Thread, body: &mut [LoopA
 impl<S: AccessSink> Consumer for Expander<'_, S> {
     const NEEDS_ADDRESSES: bool = true;
 
-    fn expect(&mut self, _table: &Table) {}
-    fn ended(&mut self, _outcome: u32) {}
+    fn tally(&mut self, _table: &Table) -> Option<&mut Tally> {
+        None
+    }
 
     fn takes_linear(&self) -> bool {
         !self.one_by_one
@@ -384,16 +425,41 @@ pub struct Counter<'x> {
     /// What was counted apart from `executions`.
     counts: Counts,
     /// Executions by outcome, where only their number matters.
-    executions: Vec<Tally>,
-    /// Accesses of those.
+    tally: Tally,
+}
+
+/// How often executions ended in each way.
+#[derive(Debug, Default)]
+pub struct Tally {
+    outcomes: Vec<Outcome>,
+    /// Accesses of all.
     accesses: u64,
 }
 
-/// How often an execution ended in one way, and the accesses that makes each time.
 #[derive(Clone, Copy, Debug)]
-struct Tally {
+struct Outcome {
     times: u64,
+    /// Accesses each time.
     accesses: u64,
+}
+
+impl Tally {
+    /// Outcomes of this table may follow.
+    fn know(&mut self, table: &Table) {
+        let new = table.outcomes().iter().skip(self.outcomes.len());
+        self.outcomes.extend(new.map(|counts| Outcome {
+            times: 0,
+            accesses: counts.accesses(),
+        }));
+    }
+    /// Counts `n` executions; `None` if there is no such outcome.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, outcome: u32, n: u64) -> Option<()> {
+        let outcome = self.outcomes.get_mut(outcome as usize)?;
+        outcome.times = outcome.times.wrapping_add(n);
+        self.accesses = self.accesses.wrapping_add(outcome.accesses.wrapping_mul(n));
+        Some(())
+    }
 }
 
 impl<'x> Counter<'x> {
@@ -401,20 +467,19 @@ impl<'x> Counter<'x> {
         Counter {
             xsave,
             counts: Counts::default(),
-            executions: Vec::new(),
-            accesses: 0,
+            tally: Tally::default(),
         }
     }
 
     /// Accesses so far.
     pub fn accesses(&self) -> u64 {
-        self.counts.accesses() + self.accesses
+        self.counts.accesses().wrapping_add(self.tally.accesses)
     }
 
     /// The totals so far. `table` is the one the records were decoded with.
     pub fn counts(&self, table: &Table) -> Counts {
         let mut counts = self.counts;
-        for (outcome, tally) in table.outcomes().iter().zip(&self.executions) {
+        for (outcome, tally) in table.outcomes().iter().zip(&self.tally.outcomes) {
             counts.add_times(outcome, tally.times);
         }
         counts
@@ -461,19 +526,9 @@ impl<'x> Counter<'x> {
 impl Consumer for Counter<'_> {
     const NEEDS_ADDRESSES: bool = false;
 
-    fn expect(&mut self, table: &Table) {
-        let new = table.outcomes().iter().skip(self.executions.len());
-        self.executions.extend(new.map(|outcome| Tally {
-            times: 0,
-            accesses: outcome.accesses(),
-        }));
-    }
-
-    #[inline]
-    fn ended(&mut self, outcome: u32) {
-        let tally = &mut self.executions[outcome as usize];
-        tally.times += 1;
-        self.accesses += tally.accesses;
+    fn tally(&mut self, table: &Table) -> Option<&mut Tally> {
+        self.tally.know(table);
+        Some(&mut self.tally)
     }
 
     #[inline]

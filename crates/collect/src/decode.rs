@@ -8,12 +8,16 @@
 //! **Idea.** [`ThreadDecoder`] reads one thread's words buffer by buffer and hands every
 //! execution, a [`Run`], to a [`Consumer`] as soon as the next record's head is known. The last
 //! record of a buffer is kept until the next buffer, or the end of the thread, shows its head.
+//! Most records take a shorter way: [`skim`](crate::skim) if they are only counted, [`linear`](crate::linear) if
+//! addresses are wanted. What is here is the way that takes everything, and what the others are held to.
 //!
 //! **Invariants.**
 //! - A consumer gets every execution once, in program order, with `slots` as at its entry, and
-//!   leaves `slots` as after its last complete iteration ([`advance`]).
+//!   leaves `slots` as after its last complete iteration ([`advance`]); if it needs addresses, with derived slots
+//!   that are current wherever the run was left early.
 //! - No words make it panic or loop without bound: tables are validated when they are made,
 //!   lengths are checked here, and impossible counts are errors.
+use crate::consume::Tally;
 use crate::linear::{Linear, Slots};
 use crate::table::{Block, Found, Table};
 use crate::{DecodeError, MOST_ACCESSES};
@@ -68,11 +72,9 @@ pub trait Consumer {
     /// Whether derived slots are needed even if only counts follow from them.
     const NEEDS_ADDRESSES: bool;
     fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError>;
-    /// Outcomes of this table may follow.
-    fn expect(&mut self, table: &Table);
-    /// One execution that ended in this way: see [`Table::outcomes`]. Takes the place of [`Consumer::run`] where
-    /// it can, unless addresses are needed.
-    fn ended(&mut self, outcome: u32);
+    /// Where executions are counted by how they ended, one entry for each of the table's outcomes. This takes the place
+    /// of [`Consumer::run`] where it can, unless addresses are needed.
+    fn tally(&mut self, table: &Table) -> Option<&mut Tally>;
     /// Whether [`Consumer::linear`] may take the place of [`Consumer::run`].
     fn takes_linear(&self) -> bool {
         false
@@ -116,6 +118,17 @@ pub struct ThreadDecoder {
     held: Vec<u64>,
     /// Room for expanding by recipes.
     pub(crate) wide: Option<Box<Slots>>,
+}
+
+/// How far decoding a buffer came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fed {
+    /// To the end of its records, which is at this word.
+    End(usize),
+    /// To this word, where the consumer was full.
+    Full(usize),
+    /// To this word, which heads a record of a block that is not in the table.
+    Unknown { id: u64, at: usize },
 }
 
 /// A partly steady loop whose next iteration may follow.
@@ -250,10 +263,25 @@ impl ThreadDecoder {
         words: &[u64],
         consumer: &mut C,
     ) -> Result<usize, DecodeError> {
+        match self.feed_known(table, words, consumer)? {
+            Fed::End(_) => Ok(words.len()),
+            Fed::Full(at) => Ok(at),
+            Fed::Unknown { id, .. } => Err(DecodeError::UnknownBlock { id }),
+        }
+    }
+
+    /// Decodes the words of one buffer as far as they are of known blocks and the consumer is not full. What was
+    /// decoded need not be fed again, so that definitions can be fetched when they turn out to be missing.
+    pub fn feed_known<C: Consumer>(
+        &mut self,
+        table: &Table,
+        words: &[u64],
+        consumer: &mut C,
+    ) -> Result<Fed, DecodeError> {
         let mut at = 0;
         if !self.held.is_empty() && words.first().is_some_and(|&w| w != END) {
             if consumer.full() {
-                return Ok(0);
+                return Ok(Fed::Full(0));
             }
             let held = std::mem::take(&mut self.held);
             at = self.block(table, &held, words, 0, consumer)?;
@@ -266,10 +294,16 @@ impl ThreadDecoder {
             } else if consumer.takes_linear() {
                 at = self.expand_linear(table, words, at, consumer);
             }
-            if at >= words.len() || words[at] == END || consumer.full() {
-                return Ok(at);
+            if at >= words.len() || words[at] == END {
+                return Ok(Fed::End(at));
             }
-            let next = at + record_words(table, words, at)?;
+            if consumer.full() {
+                return Ok(Fed::Full(at));
+            }
+            let next = match record_words(table, words, at) {
+                Err(DecodeError::UnknownBlock { id }) => return Ok(Fed::Unknown { id, at }),
+                words => at + words?,
+            };
             if !(FIRST_BLOCK..LEFT).contains(&words[at]) {
                 self.special(&words[at..next], consumer)?;
                 at = next;
@@ -277,7 +311,7 @@ impl ThreadDecoder {
                 at = self.block(table, &words[at..next], words, next, consumer)?;
             } else {
                 self.held.extend_from_slice(&words[at..next]);
-                return Ok(next);
+                return Ok(Fed::End(next));
             }
         }
     }
@@ -340,12 +374,8 @@ impl ThreadDecoder {
         }
         let side = cut.filter(|c| !c.begun).and_then(|c| block.side(c.insn - 1));
         if let (Some(side), Some(LoopPlan::Affine { counter, .. })) = (side, &block.plan.looping) {
-            // The record has the counter at the branch: back to where the iteration began.
             let exit = &mut self.slots[FIRST as usize + block.plan.words as usize - 2];
-            *exit = exit.wrapping_sub(side.moved);
-            if counter.low32 {
-                *exit = u64::from(*exit as u32);
-            }
+            *exit = Block::before(side, counter, *exit);
         }
         let complete = self.complete(block, cut.is_some())?;
         consumer.run(Run {

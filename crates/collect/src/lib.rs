@@ -26,9 +26,9 @@ mod skim;
 mod supervise;
 mod table;
 
-pub use consume::{Counter, Expander};
+pub use consume::{Counter, Expander, Tally};
 pub use counts::Counts;
-pub use decode::{tail, Consumer, Cut, Mark, Run, State, Tail, ThreadDecoder};
+pub use decode::{tail, Consumer, Cut, Fed, Mark, Run, State, Tail, ThreadDecoder};
 pub use drain::{CollectError, Drained, Piece, Sink};
 pub use error::DecodeError;
 pub use interleave::{interleave, Order, Segment, Stream, SLICE};

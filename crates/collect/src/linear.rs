@@ -9,6 +9,7 @@
 //! accesses were made. Recipes are small and lie side by side: a program runs through many of them.
 //!
 //! **Invariant.** What a recipe gives is what [`crate::Expander`] gives without it.
+use crate::affine::moves;
 use crate::decode::{Consumer, InLoop, ThreadDecoder};
 use crate::table::{Block, Table};
 use memtrail_model::{Access, Kind, Thread};
@@ -129,9 +130,10 @@ impl Narrowed {
         })
     }
 
-    #[inline]
-    fn eval(&self, slots: &Slots) -> u64 {
-        ((self.of.eval(slots) & self.mask) ^ self.sign).wrapping_sub(self.sign)
+    #[inline(always)]
+    fn eval<const N: usize>(&self, slots: &Slots) -> u64 {
+        let value = eval::<N>(self.of.c, &self.of.scales, &self.of.slots, slots);
+        ((value & self.mask) ^ self.sign).wrapping_sub(self.sign)
     }
 }
 
@@ -190,9 +192,14 @@ impl Move {
         }
     }
 
-    #[inline]
-    fn apply(&self, slots: &mut Slots) {
-        let distance = self.by.wrapping_add(slots[self.plus as usize].wrapping_mul(self.scale));
+    #[inline(always)]
+    fn apply<const PLUS: bool>(&self, slots: &mut Slots) {
+        let plus = if PLUS {
+            slots[self.plus as usize].wrapping_mul(self.scale)
+        } else {
+            0
+        };
+        let distance = self.by.wrapping_add(plus);
         let value = &mut slots[self.slot as usize];
         *value = value.wrapping_add(distance) & self.mask;
     }
@@ -204,6 +211,8 @@ struct Repeat {
     /// Slots that later records have.
     free: Box<[u8]>,
     moves: Box<[Move]>,
+    /// Some slot moves by a multiple of another.
+    plus: bool,
 }
 
 /// A block ready for expansion; ranges are of the arrays in [`Recipes`].
@@ -220,6 +229,8 @@ struct Recipe {
     derived_count: u16,
     /// Slot of the first derived value.
     first_derived: u8,
+    /// Most terms of a derived value.
+    derived_terms: u8,
     /// Most terms of an address; 0 if there is no recipe.
     terms: u8,
 }
@@ -253,6 +264,7 @@ const NO_RECIPE: Recipe = Recipe {
     side_count: 0,
     derived_count: 0,
     first_derived: 0,
+    derived_terms: 0,
     terms: 0,
 };
 
@@ -294,12 +306,14 @@ impl Recipes {
             side_count: sides.len().try_into().ok()?,
             derived_count: derived.len() as u16,
             first_derived: u8::try_from(plan.slots() - derived.len()).unwrap_or(u8::MAX),
+            derived_terms: plan.derived.iter().map(|d| d.of.n).max().unwrap_or(0),
             terms: accesses.iter().map(LinearAccess::terms).max().unwrap_or(0).max(1) as u8,
         };
         if let Some(LoopPlan::Partly { free, steps }) = &plan.looping {
             self.repeats.push(Repeat {
                 free: free.iter().map(|&s| s as u8).collect(),
-                moves: steps.iter().map(Move::of).collect(),
+                moves: steps.iter().filter(|s| moves(s)).map(Move::of).collect(),
+                plus: steps.iter().any(|s| s.plus.is_some()),
             });
         }
         self.accesses.extend(accesses);
@@ -320,6 +334,14 @@ impl Recipes {
         }
     }
 
+    #[inline(always)]
+    fn derive<const N: usize>(&self, recipe: &Recipe, slots: &mut Slots) {
+        let derived = part(&self.derived, recipe.derived, recipe.derived_count);
+        for (i, derived) in derived.iter().enumerate() {
+            slots[(recipe.first_derived as usize + i) % SLOTS] = derived.eval::<N>(slots);
+        }
+    }
+
     /// Hands on the accesses of one execution; returns the stack pointer after it.
     #[inline(always)]
     fn execute<C: Consumer>(
@@ -330,11 +352,10 @@ impl Recipes {
         slots: &mut Slots,
         consumer: &mut C,
     ) -> u64 {
-        for (i, derived) in part(&self.derived, recipe.derived, recipe.derived_count)
-            .iter()
-            .enumerate()
-        {
-            slots[(recipe.first_derived as usize + i) % SLOTS] = derived.eval(slots);
+        match recipe.derived_terms {
+            0 if recipe.derived_count == 0 => {}
+            ..=1 => self.derive::<1>(recipe, slots),
+            _ => self.derive::<TERMS>(recipe, slots),
         }
         consumer.linear(&Linear {
             thread,
@@ -344,6 +365,35 @@ impl Recipes {
             slots,
         });
         exit.rsp(slots)
+    }
+
+    /// Goes through later iterations of a partly steady loop, whose records begin with `steady`. Returns where they end.
+    #[inline(never)]
+    #[allow(clippy::too_many_arguments)]
+    fn iterate<C: Consumer>(
+        &self,
+        thread: Thread,
+        recipe: &Recipe,
+        steady: u64,
+        slots: &mut Slots,
+        words: &[u64],
+        mut at: usize,
+        consumer: &mut C,
+    ) -> usize {
+        let length = 1 + self.repeats[recipe.repeat as usize - 1].free.len();
+        while let Some(record) = words.get(at..at + length + 1) {
+            let (head, follows) = (record[0], record[length]);
+            let whole = !matches!(follows, CUT | END | LEFT..);
+            if head != steady || !whole || !consumer.takes(recipe.end.accesses.into()) {
+                break;
+            }
+            self.repeat(recipe, slots, &record[1..]);
+            let rsp = self.execute(thread, recipe, &recipe.end, slots, consumer);
+            self.step(recipe, slots);
+            slots[RSP as usize] = rsp;
+            at += length;
+        }
+        at
     }
 
     /// Fills in the values of a later iteration's record.
@@ -358,8 +408,11 @@ impl Recipes {
     /// Moves the slots to the next iteration.
     #[inline]
     fn step(&self, recipe: &Recipe, slots: &mut Slots) {
-        for step in &self.repeats[recipe.repeat as usize - 1].moves {
-            step.apply(slots);
+        let repeat = &self.repeats[recipe.repeat as usize - 1];
+        if repeat.plus {
+            repeat.moves.iter().for_each(|m| m.apply::<true>(slots));
+        } else {
+            repeat.moves.iter().for_each(|m| m.apply::<false>(slots));
         }
     }
 }
@@ -481,6 +534,10 @@ impl ThreadDecoder {
                 in_loop = Some(hot.block);
             }
             slots[RSP as usize] = rsp;
+            if in_loop.is_some() {
+                let steady = head + u64::from(!hot.role.is_steady());
+                at = recipes.iterate(self.thread, recipe, steady, slots, words, at, consumer);
+            }
         }
         if at > begin {
             self.leave(table, slots, in_loop);

@@ -2,7 +2,7 @@
 //!
 //! [`expand`] and [`count`] must agree for every shape; a test holds them to it.
 use crate::{Counts, Cut, DecodeError};
-use memtrail_model::Kind;
+use memtrail_model::{Kind, LoopAccess};
 use memtrail_tracee::XsaveTable;
 use memtrail_translate::plan::{Addr, Layout, Mask, Plan, PlannedAccess, Shape};
 
@@ -216,6 +216,33 @@ pub(crate) fn expand(
         seen <= from || emit(kind, addr, size)
     });
     Ok(())
+}
+
+/// A repeated string instruction as a loop over its elements, from element `first` on: how many there are, and the
+/// accesses of each. No accesses if it is none, or if its addresses are short.
+pub(crate) fn as_loop(
+    access: &PlannedAccess,
+    v: &Values,
+    first: u64,
+    pc: u64,
+) -> Result<(u64, Vec<LoopAccess>), DecodeError> {
+    let Shape::Repeat { source, dest, size, .. } = &access.shape else {
+        return Ok((0, Vec::new()));
+    };
+    let r = v.repeated(&access.shape)?;
+    let source = source.iter().map(|addr| (addr, Kind::Read));
+    let operands = source.chain(dest.iter().map(|(addr, kind)| (addr, *kind)));
+    let one = |(addr, kind): (&Addr, Kind)| {
+        (!addr.low32).then(|| LoopAccess {
+            pc,
+            kind,
+            size: (*size).into(),
+            addr: v.at(addr, first.wrapping_mul(r.step)),
+            stride: r.step,
+        })
+    };
+    let body: Option<Vec<_>> = operands.map(one).collect();
+    Ok((r.elements.saturating_sub(first), body.unwrap_or_default()))
 }
 
 fn expand_repeat(shape: &Shape, v: &Values, from: u64, emit: Emit) -> Result<(), DecodeError> {

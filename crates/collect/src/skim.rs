@@ -9,10 +9,12 @@
 //! are made then and not before.
 //!
 //! **Invariant.** What a decoder knows after skimming is what it would know after decoding.
+use crate::consume::Tally;
 use crate::decode::{step_by, Consumer, InLoop, ThreadDecoder};
-use crate::table::{Carry, Role, Table};
+use crate::table::{Block, Carry, Hot, Role, Table};
+use crate::MOST_ACCESSES;
 use memtrail_ring::record::{CUT, END, LEFT};
-use memtrail_translate::plan::LoopPlan;
+use memtrail_translate::plan::{LoopPlan, Plan, FIRST, RSP};
 
 const NO_BLOCK: u32 = u32::MAX;
 
@@ -30,21 +32,99 @@ struct Progress {
 }
 
 /// What skimming keeps up to date.
-struct Skim<'a, C> {
+struct Skim<'a> {
     table: &'a Table,
     words: &'a [u64],
-    consumer: &'a mut C,
+    /// Executions by outcome.
+    tally: &'a mut Tally,
     rsp: u64,
     progress: Progress,
 }
 
-impl<C: Consumer> Skim<'_, C> {
+impl Skim<'_> {
     /// Counts the record of `length` words at `at`. Returns where to go on, or `None` if it is not for us.
     #[inline(always)]
     fn record(&mut self, head: u64, at: usize, length: usize) -> Option<usize> {
-        let mut next = at + length;
+        let next = at + length;
         let &follows = self.words.get(next)?;
         let hot = self.table.hot(head)?;
+        let ordinary = !matches!(follows, CUT | END | LEFT..);
+        if let (true, Role::Straight, Carry::Add(by)) = (ordinary, hot.role, hot.carry) {
+            self.progress.block = NO_BLOCK;
+            self.rsp = self.rsp.wrapping_add(by as i64 as u64);
+            self.tally.add(hot.outcome, 1)?;
+            return Some(next);
+        }
+        if follows == head {
+            if let (Role::Steady, Carry::Add(by)) = (hot.role, hot.carry) {
+                return self.iterations(head, hot, by, at, length);
+            }
+        }
+        if hot.role == Role::Affine {
+            return self.affine(hot, follows, at, next);
+        }
+        self.other(hot, follows, at, next)
+    }
+
+    /// Counts steady records that are followed by another of the same.
+    #[inline(always)]
+    fn iterations(&mut self, head: u64, hot: &Hot, by: i32, mut at: usize, length: usize) -> Option<usize> {
+        if self.progress.block != hot.block {
+            return None;
+        }
+        let mut n = 0u64;
+        while self.words.get(at + length) == Some(&head) {
+            at += length;
+            n += 1;
+        }
+        self.tally.add(hot.outcome, n)?;
+        self.rsp = self.rsp.wrapping_add((by as i64 as u64).wrapping_mul(n));
+        self.progress.iterations += n;
+        self.progress.last = Some(at - length);
+        Some(at)
+    }
+
+    /// Counts all iterations of a loop that has one record.
+    fn affine(&mut self, hot: &Hot, follows: u64, at: usize, next: usize) -> Option<usize> {
+        let block = self.table.blocks().get(hot.block as usize)?;
+        let (Some(LoopPlan::Affine { counter, .. }), Carry::Add(by)) = (&block.plan.looping, hot.carry) else {
+            return None;
+        };
+        let record = &self.words[at..next];
+        let entry = match counter.slot {
+            RSP => self.rsp,
+            slot => *record.get(usize::from(slot.checked_sub(FIRST)?) + 1)?,
+        };
+        let mut exit = *record.last()?;
+        let side = match follows {
+            CUT | END => return None,
+            LEFT.. => {
+                let insn = u16::try_from(follows - LEFT).ok()?;
+                exit = Block::before(block.side(insn)?, counter, exit);
+                Some(self.table.left(hot, follows - LEFT)?)
+            }
+            _ => None,
+        };
+        let trips = Plan::trips(counter, entry, exit);
+        let each = block.plan.accesses.len().max(1) as u64;
+        // What is impossible, or all but, is looked at more closely elsewhere.
+        if (trips == 0 && side.is_none()) || trips > MOST_ACCESSES / each {
+            return None;
+        }
+        let mut rsp = self.rsp.wrapping_add((by as i64 as u64).wrapping_mul(trips));
+        if let Some((outcome, carry)) = side {
+            let Carry::Add(by) = carry else { return None };
+            rsp = rsp.wrapping_add(by as i64 as u64);
+            self.tally.add(outcome, 1)?;
+        }
+        self.tally.add(hot.outcome, trips)?;
+        self.rsp = rsp;
+        self.progress.block = NO_BLOCK;
+        Some(next + usize::from(side.is_some()))
+    }
+
+    #[inline(always)]
+    fn other(&mut self, hot: &Hot, follows: u64, at: usize, mut next: usize) -> Option<usize> {
         let (mut outcome, mut carry) = (hot.outcome, hot.carry);
         let left = follows >= LEFT;
         if left {
@@ -77,8 +157,8 @@ impl<C: Consumer> Skim<'_, C> {
         if left {
             self.progress.block = NO_BLOCK;
         }
+        self.tally.add(outcome, 1)?;
         self.rsp = rsp;
-        self.consumer.ended(outcome);
         Some(next)
     }
 }
@@ -87,12 +167,14 @@ impl ThreadDecoder {
     /// Counts records as far as their counts are fixed and nothing cuts them. Returns where to go on.
     #[inline]
     pub(crate) fn skim<C: Consumer>(&mut self, table: &Table, words: &[u64], mut at: usize, consumer: &mut C) -> usize {
-        consumer.expect(table);
         let begin = at;
+        let Some(tally) = consumer.tally(table) else {
+            return at;
+        };
         let mut skim = Skim {
             table,
             words,
-            consumer,
+            tally,
             rsp: self.carried[0],
             progress: Progress {
                 block: self.loop_under_way(table).unwrap_or(NO_BLOCK),
@@ -102,17 +184,8 @@ impl ThreadDecoder {
             },
         };
         while let Some(&head) = words.get(at) {
-            // Common lengths apart: the processor then guesses the next record's place instead of
-            // waiting for the length.
-            let next = match table.length(head) {
-                Some(1) => skim.record(head, at, 1),
-                Some(2) => skim.record(head, at, 2),
-                Some(3) => skim.record(head, at, 3),
-                Some(4) => skim.record(head, at, 4),
-                Some(length) => skim.record(head, at, length),
-                None => None,
-            };
-            match next {
+            let Some(length) = table.length(head) else { break };
+            match skim.record(head, at, length) {
                 Some(next) => at = next,
                 None => break,
             }

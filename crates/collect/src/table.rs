@@ -70,6 +70,8 @@ pub(crate) enum Role {
     First,
     /// A later one.
     Steady,
+    /// All iterations of a loop, whose counts are fixed.
+    Affine,
     /// A later iteration whose values or counts depend on more than the record.
     OtherSteady,
     /// Anything else.
@@ -287,6 +289,7 @@ impl Block {
         let fixed = self.fixed.dynamic.is_empty();
         match &self.plan.looping {
             None if fixed => Role::Straight,
+            Some(LoopPlan::Affine { .. }) if fixed => Role::Affine,
             Some(LoopPlan::Partly { steps, free }) if fixed && steps_apart(steps, free) => {
                 if steady {
                     Role::Steady
@@ -338,6 +341,16 @@ impl Block {
     /// The way out at branch `insn`, if that is one.
     pub fn side(&self, insn: u16) -> Option<&Side> {
         self.plan.sides.iter().find(|s| s.insn == insn)
+    }
+
+    /// The counter when the iteration began that was left through `side`; the record has `exit`, the counter at the branch.
+    pub(crate) fn before(side: &Side, counter: &Step, exit: u64) -> u64 {
+        let begin = exit.wrapping_sub(side.moved);
+        if counter.low32 {
+            u64::from(begin as u32)
+        } else {
+            begin
+        }
     }
 
     pub fn steps(&self) -> &[Step] {

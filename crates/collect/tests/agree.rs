@@ -89,3 +89,44 @@ fn a_limit_gives_the_first_accesses() {
         }
     }
 }
+
+#[test]
+fn damaged_words_give_the_same_error_every_way() {
+    let xsave = xsave();
+    let mut errors = 0;
+    let programs = (0..4000)
+        .map(|seed| (seed, program(seed, 25)))
+        .filter(|(_, p)| !p.affine);
+    for (seed, program) in programs {
+        let mut rng = Rng::new(seed + 77);
+        let mut words = program.words();
+        for _ in 0..1 + rng.below(3) {
+            let (i, j) = (rng.below(words.len()), rng.below(words.len()));
+            match rng.below(4) {
+                0 => words[i] = words[j],
+                1 => words[i] ^= 1 << rng.below(64),
+                2 if words.len() > 1 => drop(words.remove(i)),
+                _ => words.truncate(i.max(1)),
+            }
+        }
+        let decode = |expander: Expander<List>| {
+            let mut expander = expander;
+            let mut decoder = ThreadDecoder::new(THREAD);
+            let fed = decoder.feed(&program.table, &words, &mut expander);
+            (fed, expander.into_sink().0)
+        };
+        let fast = decode(Expander::new(&xsave, List::default()));
+        let expected = decode(Expander::new(&xsave, List::default()).one_by_one());
+        assert!(fast == expected, "seed {seed}");
+        let mut counter = Counter::new(&xsave);
+        let counted = ThreadDecoder::new(THREAD).feed(&program.table, &words, &mut counter);
+        assert_eq!(counted, expected.0, "seed {seed}");
+        assert_eq!(
+            counter.counts(&program.table).accesses(),
+            expected.1.len() as u64,
+            "seed {seed}"
+        );
+        errors += usize::from(counted.is_err());
+    }
+    assert!(errors > 100, "only {errors} were found damaged");
+}

@@ -89,6 +89,7 @@ fn one_loop(plan: Plan, values: &[u64]) -> Taker {
     let program = Program {
         table: table(vec![(ID, plan)]),
         records: vec![words],
+        affine: true,
     };
     let taker = take(&program, 1, u64::MAX);
     assert_eq!(taker.list, one_by_one(&program));

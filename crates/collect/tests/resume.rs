@@ -1,9 +1,9 @@
 //! A thread's records, read from the middle.
 mod plans;
 
-use memtrail_collect::{Counter, DecodeError, Expander, State, Table, ThreadDecoder};
+use memtrail_collect::{Counter, DecodeError, Expander, Fed, State, Table, ThreadDecoder};
 use memtrail_model::{Access, Thread};
-use memtrail_ring::record::{LEFT, STATE};
+use memtrail_ring::record::{END, LEFT, STATE};
 use memtrail_translate::plan::{LoopPlan, FIRST};
 use plans::*;
 
@@ -42,17 +42,41 @@ fn two_halves_are_the_whole_wherever_a_buffer_ends() {
 #[test]
 fn counting_leaves_the_same_state_as_expanding() {
     let xsave = xsave();
-    for seed in 0..60 {
+    for (seed, records) in (0..120).flat_map(|seed| [1, 2, 5, 13].map(|n| (seed, n))) {
         let program = program(seed, 40);
-        let (mut counting, mut expanding) = (ThreadDecoder::new(THREAD), ThreadDecoder::new(THREAD));
+        let table = &program.table;
+        let [mut counting, mut expanding, mut slow] = [0; 3].map(|_| ThreadDecoder::new(THREAD));
         let mut counter = Counter::new(&xsave);
         let mut expander = Expander::new(&xsave, List::default());
-        for record in &program.records {
-            counting.feed(&program.table, record, &mut counter).unwrap();
-            expanding.feed(&program.table, record, &mut expander).unwrap();
-            assert_eq!(counting.state(), expanding.state(), "seed {seed}");
+        let mut one_by_one = Expander::new(&xsave, List::default()).one_by_one();
+        for buffer in program.records.chunks(records).map(<[_]>::concat) {
+            counting.feed(table, &buffer, &mut counter).unwrap();
+            expanding.feed(table, &buffer, &mut expander).unwrap();
+            slow.feed(table, &buffer, &mut one_by_one).unwrap();
+            assert_eq!(counting.state(), slow.state(), "seed {seed}, {records} records");
+            assert_eq!(expanding.state(), slow.state(), "seed {seed}, {records} records");
         }
     }
+}
+
+#[test]
+fn decoding_stops_before_unknown_blocks_and_goes_on_when_they_are_known() {
+    let read = |insns| plan(2, insns, vec![plain(0, memtrail_model::Kind::Read, slot(0), 8)]);
+    let mut t = table(vec![(ID, read(1))]);
+    let words = [64, 1, 64, 2, 65, 3, 64, 4, END, 9];
+    let xsave = xsave();
+    let mut counter = Counter::new(&xsave);
+    let mut decoder = ThreadDecoder::new(THREAD);
+    let fed = decoder.feed_known(&t, &words, &mut counter);
+    assert_eq!(fed, Ok(Fed::Unknown { id: 65, at: 4 }));
+    assert_eq!(counter.counts(&t).instructions, 2);
+    t.insert(65, read(100)).unwrap();
+    let fed = decoder.feed_known(&t, &words[4..], &mut counter);
+    assert_eq!(fed, Ok(Fed::End(4)));
+    decoder.finish(&t, &mut counter).unwrap();
+    assert_eq!(counter.counts(&t).instructions, 103);
+    let error = decoder.feed(&t, &[66, 0], &mut counter);
+    assert_eq!(error, Err(DecodeError::UnknownBlock { id: 66 }));
 }
 
 fn partly() -> memtrail_translate::plan::Plan {

@@ -6,7 +6,9 @@ use crate::chunk::{word, CHUNK_HEAD_BYTES, MAGIC};
 use crate::footer::{Footer, FOOTER_BYTES};
 use crate::stream::Zstd;
 use crate::{blocks, events, index, replay, Filter, Known, Leaves, Reader};
-use memtrail_collect::{Consumer, Counter, DecodeError, Expander, Linear, Mark, Run, State, Table, ThreadDecoder};
+use memtrail_collect::{
+    Consumer, Counter, DecodeError, Expander, Linear, Mark, Run, State, Table, Tally, ThreadDecoder,
+};
 use memtrail_collect::{Counts, XsaveTable};
 use memtrail_descriptor::{decode, Alphabet, Encoder, Leaf, Pack};
 use memtrail_model::Thread;
@@ -41,11 +43,8 @@ impl<C: Consumer> Consumer for Limited<C> {
             })?;
         self.inner.run(run)
     }
-    fn expect(&mut self, table: &Table) {
-        self.inner.expect(table);
-    }
-    fn ended(&mut self, outcome: u32) {
-        self.inner.ended(outcome);
+    fn tally(&mut self, table: &Table) -> Option<&mut Tally> {
+        self.inner.tally(table)
     }
     fn takes_linear(&self) -> bool {
         self.inner.takes_linear()

@@ -142,6 +142,8 @@ const INSNS: u16 = 10;
 pub struct Program {
     pub table: Table,
     pub records: Vec<Vec<u64>>,
+    /// Whether a record can stand for any number of iterations.
+    pub affine: bool,
 }
 
 impl Program {
@@ -171,7 +173,9 @@ pub fn program(seed: u64, length: usize) -> Program {
             _ => {}
         }
     }
+    let is_affine = |p: &(u32, Plan)| matches!(p.1.looping, Some(LoopPlan::Affine { .. }));
     Program {
+        affine: plans.iter().any(is_affine),
         table: table(plans),
         records,
     }
