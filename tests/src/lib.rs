@@ -9,6 +9,7 @@
 //! - [`guest`]: what guests there are and how each is built,
 //! - [`cpu`]: which of them this machine can run,
 //! - [`run`]: the three ways of running one,
+//! - [`tuples`]: descriptors back to accesses,
 //! - [`compare`]: the verdict, and the first difference if there is one,
 //! - [`matrix`]: all of it for one guest and one configuration of the recorder.
 //!
@@ -20,3 +21,4 @@ pub mod guest;
 pub mod matrix;
 pub mod run;
 pub mod tools;
+pub mod tuples;

@@ -3,9 +3,11 @@
 //! What does not depend on the configuration (native run, oracle's account) is
 //! found once per guest and kept for the other cells.
 
-use crate::compare::{executable_ranges, narrow, same_accesses, same_outside, Streams};
+use crate::compare::{executable_ranges, narrow, same_accesses, same_outside, Line, Streams};
 use crate::guest::{Guest, Scope};
 use crate::run::{self, Configuration, Seen};
+use memtrail_model::{Access, AccessSink, Thread};
+use memtrail_trace::{whole, Hasher, ThreadHash};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -62,10 +64,48 @@ fn in_scope(guest: &Guest, streams: &mut Streams) -> Result<(), String> {
 /// Records the guest and compares everything.
 pub fn check(guest: &Guest, configuration: Configuration) -> Result<(), String> {
     let truth = truth(guest)?;
-    let (seen, mut accesses) = run::recorded(guest, configuration)?;
-    same_outside("recorded", &truth.native, &seen)?;
-    in_scope(guest, &mut accesses)?;
-    same_accesses(&truth.accesses, &accesses)
+    let mut account = run::recorded(guest, configuration)?;
+    same_outside("recorded", &truth.native, &account.seen)?;
+    if let Some(described) = &account.described {
+        same_accesses(&account.streams, described).map_err(|e| format!("descriptors: {e}"))?;
+    }
+    let replayed = hashes(&account.streams);
+    if account.hashes != replayed {
+        return Err(format!(
+            "hashes: dump --hash says\n{}its accesses give\n{replayed}",
+            account.hashes
+        ));
+    }
+    if guest.scope == Scope::Whole {
+        let true_hashes = hashes(&truth.accesses);
+        if account.hashes != true_hashes {
+            same_accesses(&truth.accesses, &account.streams)?;
+            return Err(format!("hashes: recorded\n{}oracle\n{true_hashes}", account.hashes));
+        }
+    }
+    in_scope(guest, &mut account.streams)?;
+    same_accesses(&truth.accesses, &account.streams)
+}
+
+/// The hashes of these accesses, as `dump --hash` prints them.
+fn hashes(streams: &Streams) -> String {
+    let mut hasher = Hasher::default();
+    for (&thread, lines) in streams {
+        let access = |l: &Line| Access {
+            thread: Thread(thread),
+            pc: l.pc,
+            kind: l.kind,
+            addr: l.addr,
+            size: l.size,
+        };
+        let accesses: Vec<Access> = lines.iter().map(access).collect();
+        hasher.accesses(&accesses);
+    }
+    let hashes = hasher.hashes();
+    let line = |h: &ThreadHash| format!("{} {} {:#018x}\n", h.thread, h.accesses, h.hash);
+    let threads: String = hashes.iter().map(line).collect();
+    let total: u64 = hashes.iter().map(|h| h.accesses).sum();
+    format!("{threads}all {total} {:#018x}\n", whole(&hashes))
 }
 
 /// Translates the guest without probes: it must not notice.

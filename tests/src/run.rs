@@ -6,7 +6,7 @@
 
 use crate::compare::{parse, Streams};
 use crate::guest::{modified, Guest};
-use crate::tools;
+use crate::{tools, tuples};
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -58,6 +58,11 @@ impl Configuration {
         let lengths = [None, Some(1)];
         let with = |probes| lengths.map(|max_block| Configuration { probes, max_block });
         Probes::ALL.into_iter().flat_map(with).collect()
+    }
+
+    /// Whether descriptors are looked at as well.
+    fn describes(&self) -> bool {
+        self.probes != Probes::Naive && self.max_block.is_none()
     }
 
     pub fn name(&self) -> String {
@@ -191,33 +196,66 @@ fn some_processor() -> usize {
     NEXT.fetch_add(1, Ordering::Relaxed) % processors
 }
 
-/// The recorder's account.
-pub fn recorded(guest: &Guest, configuration: Configuration) -> Result<(Seen, Streams), String> {
+/// What the recorder has to say about a run.
+pub struct Account {
+    pub seen: Seen,
+    pub streams: Streams,
+    /// As `dump --hash` prints them.
+    pub hashes: String,
+    /// The accesses once more, from descriptors; not in every configuration.
+    pub described: Option<Streams>,
+}
+
+/// The recorder's account. Every access is also hashed while it is recorded, and the recording checked against that.
+pub fn recorded(guest: &Guest, configuration: Configuration) -> Result<Account, String> {
     let binary = guest.built().map_err(|e| e.to_string())?;
     let trace = with_suffix(&binary, &format!("{}.mtr", configuration.name()));
     let memtrail = tools::memtrail()?;
     // A recording may be a file or a directory; an old one must not pass for the new.
     let _ = fs::remove_file(&trace).or_else(|_| fs::remove_dir_all(&trace));
     let mut command = prepare(memtrail);
-    command.args(["record", "-f", "--no-aslr", "--probes", configuration.probes.name()]);
+    command.args([
+        "record",
+        "-f",
+        "--no-aslr",
+        "--verify",
+        "--probes",
+        configuration.probes.name(),
+    ]);
     if let Some(n) = configuration.max_block {
         command.arg("--max-block").arg(n.to_string());
     }
     command.arg("-o").arg(&trace).arg("--").arg(&binary).args(&guest.args);
     let finished = finish(command)?;
-    let mut dump = prepare(memtrail);
-    dump.arg("dump").arg(&trace);
-    let dumped = finish(dump)?;
-    if dumped.seen.status != 0 {
-        let stderr = finished.stderr + &dumped.stderr;
-        return Err(format!(
-            "dump ended with {}; stderr of record and dump:\n{stderr}",
-            dumped.seen.status
-        ));
+    let ask = |what: &[&str]| {
+        let mut command = prepare(memtrail);
+        command.args(what).arg(&trace);
+        let answer = finish(command)?;
+        match answer.seen.status {
+            0 => Ok(answer.seen.stdout),
+            status => Err(format!(
+                "{what:?} ended with {status}; stderr of record and of this:\n{}{}",
+                finished.stderr, answer.stderr
+            )),
+        }
+    };
+    let streams = parse(&ask(&["dump"])?)?;
+    let hashes = String::from_utf8_lossy(&ask(&["dump", "--hash"])?).into_owned();
+    let described = match configuration.describes() {
+        true => Some(tuples::expand(&ask(&["dump", "--descriptors"])?)?),
+        false => None,
+    };
+    let checked = ask(&["check", "--deep"])?;
+    if !String::from_utf8_lossy(&checked).contains("hashes agree") {
+        return Err("a recording with hashes was not checked against them".into());
     }
-    let streams = parse(&dumped.seen.stdout)?;
     let _ = fs::remove_file(&trace).or_else(|_| fs::remove_dir_all(&trace));
-    Ok((finished.seen, streams))
+    Ok(Account {
+        seen: finished.seen,
+        streams,
+        hashes,
+        described,
+    })
 }
 
 /// A run that is translated and not recorded.

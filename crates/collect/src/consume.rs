@@ -87,9 +87,25 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         self
     }
 
+    /// Expands no more than `n` further accesses. What a limit before has stopped does not go on.
+    pub fn set_limit(&mut self, n: u64) {
+        self.paused = None;
+        self.left = n;
+    }
+
+    /// Whether the sink wants no more.
+    pub fn done(&self) -> bool {
+        self.sink.done()
+    }
+
     /// Whether the limit has been reached.
     pub fn full(&self) -> bool {
         self.left == 0
+    }
+
+    /// The sink, which may not have everything yet.
+    pub fn sink(&self) -> &S {
+        &self.sink
     }
 
     /// Whether accesses of the words fed so far are still to come.
@@ -211,7 +227,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             return;
         }
         let mut trips = trips;
-        while trips > 0 {
+        while trips > 0 && !self.sink.done() {
             let mut room = (self.batch.len() - self.filled) / body.len();
             if room == 0 {
                 self.flush();
@@ -324,8 +340,9 @@ impl<'x, S: AccessSink> Expander<'x, S> {
 
     #[inline]
     fn push(&mut self, access: Access) {
-        if self.filled == self.batch.len() {
-            self.flush();
+        if self.filled == self.batch.len() && self.flush().done() {
+            // This one, and no more.
+            self.left = 1;
         }
         self.batch[self.filled] = access;
         self.filled += 1;

@@ -153,7 +153,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             }
             match orders.try_recv() {
                 Ok(Order::Retire { pid, done }) => {
-                    self.guard(|d| d.retire(pid));
+                    self.guard(|d| d.retire(pid, done.is_some()));
                     if let Some(done) = done {
                         // The supervisor may have given up waiting; that is its affair.
                         let _ = done.send(());
@@ -217,7 +217,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             self.notice(slot, control);
             worked |= self.guard(|d| d.take(slot, control));
             if state == slot_state::CLOSED {
-                self.guard(|d| d.close(slot, control, true).map(|()| true));
+                self.guard(|d| d.close(slot, control, true, false).map(|()| true));
             }
         }
         worked
@@ -421,8 +421,8 @@ impl<'s, S: Sink> Drain<'s, S> {
         }
     }
 
-    /// Closes all slots of an image that will never write again.
-    fn retire(&mut self, pid: i32) -> Result<bool, CollectError> {
+    /// Closes all slots of an image that will never write again. After an exec its threads may go on in the next.
+    fn retire(&mut self, pid: i32, exec: bool) -> Result<bool, CollectError> {
         self.pass();
         for definitions in [true, false] {
             for slot in 0..self.seen.len() {
@@ -432,7 +432,7 @@ impl<'s, S: Sink> Drain<'s, S> {
                 let wanted = (kind == slot_kind::DEFINITIONS) == definitions;
                 if seen.active && seen.owner_pid == pid && wanted {
                     self.take(slot, control)?;
-                    self.close(slot, control, false)?;
+                    self.close(slot, control, false, exec)?;
                 }
             }
         }
@@ -441,14 +441,15 @@ impl<'s, S: Sink> Drain<'s, S> {
     }
 
     /// Takes the rest of a slot and frees it. `by_itself`: the producer closed it, so what it
-    /// wrote is complete.
-    fn close(&mut self, slot: usize, control: &Control, by_itself: bool) -> Result<(), CollectError> {
+    /// wrote is complete. `goes_on`: records of the thread may follow from another slot.
+    fn close(&mut self, slot: usize, control: &Control, by_itself: bool, goes_on: bool) -> Result<(), CollectError> {
         self.take(slot, control)?;
         if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {
             let produced = control.produced.load(Ordering::Acquire);
             self.take_rest(slot, control, produced, by_itself)?;
             let thread = control.thread.load(Ordering::Relaxed);
-            if let Some((mut decoder, _)) = self.decoders.remove(&thread) {
+            let ended = if goes_on { None } else { self.decoders.remove(&thread) };
+            if let Some((mut decoder, _)) = ended {
                 decoder.finish(&self.table, &mut self.counter)?;
             }
         }

@@ -179,7 +179,7 @@ fn a_dead_process_leaves_whole_records_and_free_slots() {
     other.write(0, &state_and_block(64, 9));
     let mut log = Log::default();
     let drained = with_drain(&session, &mut log, |drain| {
-        drain.retire(5).unwrap();
+        drain.retire(5, false).unwrap();
         assert_free(&session, 0);
         assert_free(&session, 1);
         assert_eq!(other.control().state.load(Ordering::Relaxed), slot_state::ACTIVE);
@@ -288,7 +288,7 @@ fn what_is_thrown_away_is_not_read() {
     session.header().discarded_words.store(77, Ordering::Relaxed);
     let mut log = Log::default();
     let drained = with_drain(&session, &mut log, |drain| {
-        drain.retire(5).unwrap();
+        drain.retire(5, false).unwrap();
     });
     assert!(drained.failure.is_none());
     assert_eq!(drained.ring_words, 77);

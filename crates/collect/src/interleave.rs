@@ -26,10 +26,24 @@ pub struct Segment {
 
 impl Segment {
     /// The time of access `i`.
-    fn time(&self, i: u64) -> u64 {
+    pub fn time(&self, i: u64) -> u64 {
         let length = u128::from(self.end.saturating_sub(self.begin));
         let passed = length * u128::from(i) / u128::from(self.accesses.max(1));
         self.begin + passed as u64
+    }
+
+    /// How many of its accesses happened before a time.
+    pub fn before(&self, time: u64) -> u64 {
+        let (mut low, mut high) = (0, self.accesses);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.time(middle) < time {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
     }
 }
 

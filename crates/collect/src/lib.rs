@@ -11,6 +11,8 @@
 #![deny(unsafe_code)]
 
 mod affine;
+#[allow(unsafe_code)] // reads the time stamp counter
+mod clock;
 mod consume;
 mod counts;
 mod decode;
@@ -25,6 +27,7 @@ mod shape;
 mod skim;
 mod supervise;
 mod table;
+mod walk;
 
 pub use consume::{Counter, Expander, Tally};
 pub use counts::Counts;
@@ -38,5 +41,6 @@ pub use message::{parse as messages, Message, Messages};
 pub use session::{Options, Session};
 pub use supervise::{record, Notice, Outcome, Stop};
 pub use table::{Block, Found, Table, NO_REGISTER};
+pub use walk::{StepSink, Walker};
 
 pub(crate) use shape::MOST_ACCESSES;

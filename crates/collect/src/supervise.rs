@@ -3,6 +3,7 @@
 //! One thread, the one that launched, does all ptrace and waiting; the drain runs beside it. It
 //! is over when the launched process has ended and no process has the session mapped any more,
 //! or when the user says so, or at once with the launched process if children are not followed.
+use crate::clock::Moment;
 use crate::drain::{Drain, Note, Order};
 use crate::session::{self, Session};
 use crate::{Drained, Sink, Table};
@@ -44,6 +45,8 @@ pub struct Outcome {
     pub ended: Option<Ended>,
     pub stopped: Option<Stop>,
     pub wall: Duration,
+    /// Ticks of the time stamp counter in a second.
+    pub tsc_hz: u64,
 }
 
 /// A terminating signal is often sent to the whole group: this long we let the target go first.
@@ -92,6 +95,7 @@ pub fn record<S: Sink>(
     notice: &mut dyn FnMut(Notice),
 ) -> Result<Outcome, memtrail_tracee::Error> {
     let begin = Instant::now();
+    let first = Moment::now();
     let payload = Payload::new(session.file())?;
     let child = target.tid();
     let events = Events::new()?;
@@ -142,6 +146,7 @@ pub fn record<S: Sink>(
         ended: supervisor.ended,
         stopped,
         wall: begin.elapsed(),
+        tsc_hz: Moment::now().ticks_per_second_since(&first),
     })
 }
 

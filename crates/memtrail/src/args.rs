@@ -2,6 +2,8 @@
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
 
 /// Records every memory access of unmodified x86-64 Linux programs.
 #[derive(Debug, Parser)]
@@ -32,9 +34,30 @@ pub enum Task {
     /// What a recording holds.
     Info(InfoArgs),
     /// Print accesses, one a line: thread, instruction, R/W/P, address, size.
+    #[command(after_help = "Examples:\n  memtrail dump --limit 20 a.mtr\n  \
+        memtrail dump --thread 0 --from 1000000 --to 1000100 a.mtr\n  \
+        memtrail dump --from 250ms --to 251ms --order equal a.mtr\n  \
+        memtrail dump --descriptors --limit 100 a.mtr\n  memtrail dump --tree a.mtr")]
     Dump(DumpArgs),
     /// Verify a recording: checksums, every record, the totals.
-    Check(FileArgs),
+    #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
+    Check(CheckArgs),
+    /// Make a recording of another tool's trace.
+    #[command(
+        after_help = "Examples:\n  valgrind --tool=lackey --trace-mem=yes --log-file=ls.lackey ls\n  \
+        memtrail import -o ls.mtr ls.lackey\n  \
+        zcat trace.din.gz | memtrail import --format din --size 8 -o trace.mtr -\n  \
+        memtrail import -o app.mtr drmemtrace.app.4711.dir/trace\n\n\
+        Without --format the first input tells. Each further input of lackey or din is a further thread."
+    )]
+    Import(ImportArgs),
+    /// Write a recording in the format of another tool.
+    #[command(after_help = "Examples:\n  memtrail export --format lackey ls.mtr | head\n  \
+        memtrail export --format din --fetches -o ls.din ls.mtr\n  \
+        memtrail export --format drmemtrace -o ls.dir ls.mtr\n  \
+        memtrail export --format raw ls.mtr | xz -6 | wc -c\n\n\
+        lackey, din and raw hold one stream: all threads in the order of dump, unless --thread picks one.")]
+    Export(ExportArgs),
     /// Can this machine record? If not, why, and what to do.
     Doctor(DoctorArgs),
     /// Count a program's memory instructions and the probes they need.
@@ -83,6 +106,9 @@ pub struct RecordArgs {
     /// Run the target without address-space randomisation.
     #[arg(long)]
     pub no_aslr: bool,
+    /// Hash every access while recording, in the slowest and simplest way, for `check --deep` to compare with.
+    #[arg(long)]
+    pub verify: bool,
     /// Write times and totals to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
@@ -107,6 +133,7 @@ impl RecordArgs {
             discard: false,
             no_follow: false,
             no_aslr: false,
+            verify: false,
             summary: None,
             command,
         }
@@ -114,7 +141,10 @@ impl RecordArgs {
 }
 
 #[derive(Debug, ArgGroup)]
-pub struct FileArgs {
+pub struct CheckArgs {
+    /// Expand every access, and compare everything the file says twice.
+    #[arg(long)]
+    pub deep: bool,
     /// The recording.
     pub file: PathBuf,
 }
@@ -128,14 +158,68 @@ pub struct InfoArgs {
     pub file: PathBuf,
 }
 
+/// A place in a recording, as given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Access(u64),
+    Time(Duration),
+}
+
+impl FromStr for Place {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Place, &'static str> {
+        let wrong = "neither an access number nor a time such as 10us, 250ms or 1.5s";
+        if let Ok(number) = text.parse() {
+            return Ok(Place::Access(number));
+        }
+        let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+        let found = units
+            .iter()
+            .find_map(|&(unit, ns)| Some((text.strip_suffix(unit)?, ns)));
+        let (number, nanoseconds) = found.ok_or(wrong)?;
+        let value: f64 = number.parse().map_err(|_| wrong)?;
+        if !(0.0..1e9).contains(&(value * nanoseconds / 1e9)) {
+            return Err("a time out of range");
+        }
+        Ok(Place::Time(Duration::from_nanos((value * nanoseconds).round() as u64)))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ThreadOrder {
+    /// By recorded time.
+    Time,
+    /// One access of each thread in turn.
+    Equal,
+}
+
 #[derive(Debug, ArgGroup)]
 pub struct DumpArgs {
-    /// Print no more than this many accesses.
+    /// Print no more than this many accesses, descriptors, or lines of the tree.
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
     /// Print only this thread, by its serial number.
     #[arg(long, value_name = "T")]
     pub thread: Option<u32>,
+    /// Begin here: an access number of the thread, or a time since the recording began (10us, 250ms, 1.5s).
+    #[arg(long, value_name = "POINT")]
+    pub from: Option<Place>,
+    /// End before this access or time.
+    #[arg(long, value_name = "POINT")]
+    pub to: Option<Place>,
+    /// How threads are interleaved.
+    #[arg(long, value_enum, default_value_t = ThreadOrder::Time)]
+    pub order: ThreadOrder,
+    /// Print regular section descriptors (RSD, PRSD, IAD) instead of accesses; sequence ids are access numbers.
+    #[arg(long, conflicts_with_all = ["from", "to", "hash"])]
+    pub descriptors: bool,
+    /// Print the loops over blocks instead of accesses.
+    #[arg(long, conflicts_with_all = ["from", "to", "hash", "descriptors"])]
+    pub tree: bool,
+    /// Print a hash of each thread's accesses, and one of all, instead of the accesses.
+    #[arg(long)]
+    pub hash: bool,
     /// The recording.
     pub file: PathBuf,
 }
@@ -182,4 +266,91 @@ pub struct DemoArgs {
     /// Overwrite the output file.
     #[arg(short, long)]
     pub force: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ImportFormat {
+    /// What valgrind --tool=lackey --trace-mem=yes prints.
+    Lackey,
+    /// Dinero's label and address.
+    Din,
+    /// DynamoRIO's 12-byte records, a file for each thread.
+    Drmemtrace,
+    /// What memtrail dump prints.
+    Text,
+}
+
+#[derive(Debug, ArgGroup)]
+pub struct ImportArgs {
+    /// The format of the input [default: what it looks like].
+    #[arg(long, value_enum)]
+    pub format: Option<ImportFormat>,
+    /// Where to write the recording [default: memtrail.INPUT.mtr].
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwrite the output file.
+    #[arg(short, long)]
+    pub force: bool,
+    /// Bytes of each access in din, which has no sizes.
+    #[arg(long, value_name = "N", default_value_t = memtrail_formats::din::DEFAULT_SIZE, value_parser = clap::value_parser!(u32).range(1..))]
+    pub size: u32,
+    /// Traces; - is standard input; of drmemtrace also directories.
+    #[arg(required = true)]
+    pub input: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// As valgrind --tool=lackey --trace-mem=yes prints.
+    Lackey,
+    /// Dinero's label and address.
+    Din,
+    /// DynamoRIO's 12-byte records, a file for each thread.
+    Drmemtrace,
+    /// As memtrail dump prints.
+    Text,
+    /// Bare addresses, 8 bytes each, little-endian.
+    Raw,
+}
+
+#[derive(Debug, ArgGroup)]
+pub struct ExportArgs {
+    /// The format of the output.
+    #[arg(long, value_enum)]
+    pub format: ExportFormat,
+    /// Where to write: a file, or - for standard output, which is the default; of drmemtrace a directory.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwrite the output.
+    #[arg(short, long)]
+    pub force: bool,
+    /// Only this thread, by its serial number.
+    #[arg(long, value_name = "T")]
+    pub thread: Option<u32>,
+    /// No more than this many accesses (of each thread in drmemtrace).
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// In din: a fetch for each instruction.
+    #[arg(long)]
+    pub fetches: bool,
+    /// The recording.
+    pub file: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_numbers_or_times() {
+        let time = |ns| Ok(Place::Time(Duration::from_nanos(ns)));
+        assert_eq!("12".parse(), Ok(Place::Access(12)));
+        assert_eq!("250ms".parse(), time(250_000_000));
+        assert_eq!("1.5s".parse(), time(1_500_000_000));
+        assert_eq!("10us".parse(), time(10_000));
+        assert_eq!("7ns".parse(), time(7));
+        for wrong in ["", "s", "-1s", "1.5", "3 s", "1h", "nans", "infs", "1e10s"] {
+            assert!(wrong.parse::<Place>().is_err(), "{wrong}");
+        }
+    }
 }

@@ -1,9 +1,14 @@
 //! `dump`: accesses as text.
-use crate::args::DumpArgs;
-use crate::info::{open, warn_unless_whole};
-use memtrail_collect::Expander;
+mod descriptors;
+mod names;
+mod tree;
+
+use crate::args::{DumpArgs, Place, ThreadOrder};
+use crate::info::{open, warn_unless_whole, Recording};
+use anyhow::{bail, Context};
+use memtrail_collect::Order;
 use memtrail_model::{Access, AccessSink, Thread};
-use memtrail_trace::{replay, Ending, Error, Filter, Known};
+use memtrail_trace::{accesses, whole, Ending, Error, Hasher, Known, Point, Selection, ThreadHash};
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
 /// Prints accesses; remembers the first error, since a sink cannot return one.
@@ -15,38 +20,97 @@ struct Printer {
 impl AccessSink for Printer {
     fn accesses(&mut self, batch: &[Access]) {
         for access in batch {
-            if let Err(error) = writeln!(self.out, "{access}") {
-                if error.kind() == ErrorKind::BrokenPipe {
-                    // The reader has seen enough. A loop of many iterations may lie ahead.
-                    std::process::exit(0);
-                }
-                self.failed.get_or_insert(error);
+            if self.failed.is_some() {
                 return;
             }
+            self.failed = writeln!(self.out, "{access}").err();
         }
     }
+    fn done(&self) -> bool {
+        self.failed.is_some()
+    }
+}
+
+fn output() -> BufWriter<StdoutLock<'static>> {
+    BufWriter::with_capacity(1 << 16, io::stdout().lock())
+}
+
+/// How writing went; a reader that has seen enough is no failure.
+fn written(failed: Option<io::Error>) -> anyhow::Result<u8> {
+    match failed {
+        Some(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Ok(0),
+    }
+}
+
+/// What the arguments select.
+pub fn selection(args: &DumpArgs, known: &Known) -> anyhow::Result<Selection> {
+    let point = |place: Option<Place>| match place {
+        None => Ok(None),
+        Some(Place::Access(n)) => Ok(Some(Point::Access(n))),
+        Some(Place::Time(since)) => {
+            let ticks = known.ticks(since);
+            let ticks = ticks.context("this recording does not say how fast its clock ran: give access numbers")?;
+            Ok::<_, anyhow::Error>(Some(Point::Time(ticks)))
+        }
+    };
+    Ok(Selection {
+        thread: args.thread.map(Thread),
+        from: point(args.from)?,
+        to: point(args.to)?,
+        limit: args.limit.unwrap_or(u64::MAX),
+        order: match args.order {
+            ThreadOrder::Time => Order::Time,
+            ThreadOrder::Equal => Order::EqualRate { quantum: 1 },
+        },
+    })
 }
 
 pub fn command(args: &DumpArgs) -> anyhow::Result<u8> {
     let mut reader = open(&args.file)?;
     let known = Known::read(&mut reader)?;
     warn_unless_whole(&known.ending);
-    let printer = Printer {
-        out: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
+    let selection = selection(args, &known)?;
+    if args.descriptors {
+        return descriptors::print(&mut reader, &known, args);
+    }
+    if args.tree {
+        return tree::print(&mut reader, &known, args);
+    }
+    if args.hash {
+        return hash(&mut reader, &known, &selection);
+    }
+    let mut printer = Printer {
+        out: output(),
         failed: None,
     };
-    let limit = args.limit.unwrap_or(u64::MAX);
-    let mut expander = Expander::new(&known.xsave, printer).with_limit(limit);
-    let filter = Filter {
-        thread: args.thread.map(Thread),
-    };
-    let replayed = replay(&mut reader, &known, &filter, &mut expander, |e| !e.full());
-    let mut printer = expander.into_sink();
+    let replayed = accesses(&mut reader, &known, &selection, &mut printer);
     let flushed = printer.out.flush();
-    replayed?;
-    match (printer.failed.or(flushed.err()), known.ending) {
-        (Some(e), _) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
-        (_, Ending::Damaged { at, what }) => Err(Error::Damaged { at, what }.into()),
-        _ => Ok(0),
+    let failed = printer.failed.or(flushed.err());
+    if failed.is_some() {
+        return written(failed);
     }
+    done(replayed, &known)
+}
+
+fn done(replayed: Result<(), Error>, known: &Known) -> anyhow::Result<u8> {
+    match (replayed, known.ending) {
+        (Err(error @ Error::WhichThread { .. }), _) => bail!("{error} (--thread T, or --from 250ms)"),
+        (Err(error), _) => Err(error.into()),
+        (Ok(()), Ending::Damaged { at, what }) => Err(Error::Damaged { at, what }.into()),
+        (Ok(()), _) => Ok(0),
+    }
+}
+
+/// A line for each thread (serial, accesses, hash) and one for all.
+fn hash(reader: &mut Recording, known: &Known, selection: &Selection) -> anyhow::Result<u8> {
+    let mut hasher = Hasher::default();
+    let replayed = accesses(reader, known, selection, &mut hasher);
+    let hashes = hasher.hashes();
+    for ThreadHash { thread, accesses, hash } in &hashes {
+        println!("{thread} {accesses} {hash:#018x}");
+    }
+    let total: u64 = hashes.iter().map(|h| h.accesses).sum();
+    println!("all {total} {:#018x}", whole(&hashes));
+    done(replayed, known)
 }

@@ -1,5 +1,5 @@
 //! `info` and `check`: what a recording holds, and whether it holds together.
-use crate::args::{FileArgs, InfoArgs};
+use crate::args::{CheckArgs, InfoArgs};
 use crate::format::{bytes, thousands};
 use crate::say;
 use anyhow::Context;
@@ -134,9 +134,14 @@ fn print(header: &Header, t: &Totals, file_bytes: u64, complete: bool) {
     row("exit status", status);
 }
 
-pub fn check(args: &FileArgs) -> anyhow::Result<u8> {
+pub fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     let mut reader = open(&args.file)?;
-    let checked = memtrail_trace::check(&mut reader).with_context(|| args.file.display().to_string())?;
+    let checked = if args.deep {
+        memtrail_trace::check_deep(&mut reader)
+    } else {
+        memtrail_trace::check(&mut reader)
+    };
+    let checked = checked.with_context(|| args.file.display().to_string())?;
     println!(
         "{}: {} accesses in {} chunks of {} threads, {} blocks defined",
         args.file.display(),
@@ -147,7 +152,13 @@ pub fn check(args: &FileArgs) -> anyhow::Result<u8> {
     );
     match checked.ending {
         Ending::Complete(_) => {
-            println!("all checksums, records and totals hold");
+            println!(
+                "all checksums, records{} and totals hold",
+                if args.deep { ", accesses, states" } else { "" }
+            );
+            if checked.verified {
+                println!("every access is the one that was recorded: the hashes agree");
+            }
             Ok(0)
         }
         Ending::CutOff { .. } | Ending::Damaged { .. } => {

@@ -11,7 +11,7 @@ use crate::say;
 use anyhow::{bail, Context};
 use memtrail_collect::{Block, CollectError, Message, Notice, Options, Outcome, Piece, Session, Sink, Stop};
 use memtrail_ring::Probes;
-use memtrail_trace::{create, Header, Limits, Pipeline, Totals, Writer};
+use memtrail_trace::{create, Header, Limits, Pipeline, Totals, Verifier, Writer};
 use memtrail_tracee::{launch, xsave_table, Command, XsaveTable};
 use serde_json::json;
 use std::ffi::OsString;
@@ -27,13 +27,17 @@ enum Store {
 }
 
 /// A store that tells how far it is.
-struct Watched {
+struct Watched<'x> {
     store: Store,
     progress: Progress,
+    verifier: Option<Verifier<'x>>,
 }
 
-impl Sink for Watched {
+impl Sink for Watched<'_> {
     fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
+        if let Some(verifier) = &mut self.verifier {
+            verifier.blocks(blocks).map_err(io::Error::other)?;
+        }
         match &mut self.store {
             Store::File(writer) => writer.blocks(blocks),
             Store::Nowhere => Ok(()),
@@ -46,6 +50,9 @@ impl Sink for Watched {
         }
     }
     fn records(&mut self, piece: &Piece<'_>) -> io::Result<()> {
+        if let Some(verifier) = &mut self.verifier {
+            verifier.records(piece).map_err(io::Error::other)?;
+        }
         let written = match &mut self.store {
             Store::File(writer) => {
                 writer.records(piece)?;
@@ -146,7 +153,12 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
         None
     };
     let target = held.exec()?;
-    let (store, path) = match output.map(|o| o.start(&header(args, pid, &xsave))) {
+    let header = header(args, pid, &xsave);
+    let verifier = match args.verify && stores {
+        true => Some(Verifier::new(header.options()?, &xsave)),
+        false => None,
+    };
+    let (store, path) = match output.map(|o| o.start(&header)) {
         None => (Store::Nowhere, None),
         Some(Ok((writer, path))) => {
             let pipeline = Pipeline::new(writer, Limits::of(Limits::DEFAULT_BYTES));
@@ -160,13 +172,15 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
     let mut watched = Watched {
         store,
         progress: Progress::new(),
+        verifier,
     };
     let outcome = memtrail_collect::record(&session, target, &xsave, &mut watched, &mut notice)?;
-    let store = watched.store;
+    let Watched { store, verifier, .. } = watched;
     let totals = totals_of(&outcome);
     let file = match store {
         Store::File(writer) if outcome.drained.failure.is_none() => {
-            let finished = writer.finish(&totals);
+            let hashes = verifier.map(Verifier::finish).transpose()?;
+            let finished = writer.finish_verified(&totals, hashes.as_deref());
             let (_, size) = finished.with_context(|| cannot_write(path.as_deref()))?;
             path.map(|p| (p, size))
         }
@@ -182,14 +196,14 @@ fn cannot_write(path: Option<&Path>) -> String {
 }
 
 /// An output file that is removed again if it is new and nothing gets into it.
-struct Output {
+pub struct Output {
     path: PathBuf,
     file: Option<File>,
     is_new: bool,
 }
 
 impl Output {
-    fn create(path: PathBuf, force: bool) -> anyhow::Result<Output> {
+    pub fn create(path: PathBuf, force: bool) -> anyhow::Result<Output> {
         let is_new = !path.exists();
         match create(&path, force) {
             Ok(file) => Ok(Output {
@@ -204,7 +218,7 @@ impl Output {
         }
     }
 
-    fn start(mut self, header: &Header) -> anyhow::Result<(Writer<File>, PathBuf)> {
+    pub fn start(mut self, header: &Header) -> anyhow::Result<(Writer<File>, PathBuf)> {
         let file = self.file.take().context("the output file is gone")?;
         let started = Writer::start(file, header);
         let writer = started.with_context(|| format!("cannot write {}", self.path.display()))?;
@@ -266,6 +280,7 @@ fn totals_of(outcome: &Outcome) -> Totals {
         ring_words: drained.ring_words,
         lost_tail: drained.lost_tail,
         exit_status: outcome.ended.map(|e| e.status.shell()),
+        tsc_hz: outcome.tsc_hz,
         ..Totals::default()
     }
     .with_counts(&drained.counts)

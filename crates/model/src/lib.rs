@@ -116,4 +116,23 @@ pub trait AccessSink {
     fn looped(&mut self, _run: &LoopRun<'_>) -> bool {
         false
     }
+    /// Whether nothing more is wanted. Asked now and then; what still comes may be left aside.
+    fn done(&self) -> bool {
+        false
+    }
+}
+
+impl<S: AccessSink + ?Sized> AccessSink for &mut S {
+    fn accesses(&mut self, batch: &[Access]) {
+        (**self).accesses(batch);
+    }
+    fn wants_loops(&self) -> bool {
+        (**self).wants_loops()
+    }
+    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+        (**self).looped(run)
+    }
+    fn done(&self) -> bool {
+        (**self).done()
+    }
 }

@@ -1,4 +1,5 @@
 //! What can be wrong with a recording.
+use crate::ThreadHash;
 use memtrail_collect::DecodeError;
 use std::io;
 
@@ -18,6 +19,15 @@ pub enum Error {
     Damaged { at: u64, what: &'static str },
     #[error("the chunk at byte {at}: {source}")]
     Decode { at: u64, source: DecodeError },
+    #[error("access numbers are a thread's own: select one of the {threads} threads, or give a time")]
+    WhichThread { threads: usize },
+    #[error("the accesses of thread {thread} are not those that were recorded: {} with hash {:#018x}, not {} with {:#018x}",
+        .found.accesses, .found.hash, .said.accesses, .said.hash)]
+    Hash {
+        thread: u32,
+        said: ThreadHash,
+        found: ThreadHash,
+    },
     #[error("{what} is {found}, but the recording says {said}")]
     Mismatch { what: &'static str, said: u64, found: u64 },
 }

@@ -1,5 +1,5 @@
 //! What a recording says about itself: at its start, and at its end.
-use crate::Error;
+use crate::{Error, ThreadHash};
 use memtrail_collect::{Counts, XsaveComponent, XsaveTable};
 use memtrail_ring::Probes;
 use serde::{Deserialize, Serialize};
@@ -141,6 +141,19 @@ pub struct Totals {
     pub lost_tail: u64,
     /// As a shell reports it; `None` if the recording ended before the target.
     pub exit_status: Option<i32>,
+    /// Ticks of the time stamp counter in a second; 0 if that is not known.
+    #[serde(default)]
+    pub tsc_hz: u64,
+}
+
+/// What the end of a recording says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct End {
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// The hash of each thread's accesses, made while recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Vec<ThreadHash>>,
 }
 
 impl Totals {

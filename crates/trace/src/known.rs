@@ -5,11 +5,12 @@ use crate::events::Event;
 use crate::leaves::Leaves;
 use crate::modules::Module;
 use crate::reader::{Chunk, Ending, Reader};
-use crate::{blocks, events, Error};
+use crate::{blocks, events, Error, Totals};
 use memtrail_collect::{DecodeError, Message, Table, XsaveTable};
 use memtrail_ring::record::FIRST_BLOCK;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Seek};
+use std::time::Duration;
 
 /// What is known of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +133,25 @@ impl Known {
             _ => {}
         }
         self.messages.push((process, message));
+    }
+
+    /// Time stamp counter when the recording began.
+    pub fn beginning(&self) -> u64 {
+        let threads = self.threads.values().map(|t| t.start);
+        let streams = self.streams.iter().map(|c| c.head.stream.begin);
+        threads.chain(streams).min().unwrap_or(0)
+    }
+
+    /// Time stamp counter so long after the recording began. `None` if the counter's rate is not known.
+    pub fn ticks(&self, since: Duration) -> Option<u64> {
+        let Ending::Complete(Totals { tsc_hz, .. }) = self.ending else {
+            return None;
+        };
+        let ticks = since.as_nanos().checked_mul(tsc_hz.into())? / 1_000_000_000;
+        let time = self
+            .beginning()
+            .saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX));
+        (tsc_hz > 0).then_some(time)
     }
 
     /// Streams by the time they were begun; a thread's stay in file order.

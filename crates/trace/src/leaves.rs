@@ -8,7 +8,7 @@
 //! **Invariant.** [`parse`] and [`Words`] are each other's inverse on whole records.
 use memtrail_collect::{Block, DecodeError};
 use memtrail_descriptor::{Alphabet, Events, Leaf, Visit};
-use memtrail_ring::record::{left, special_words, END, FIRST_BLOCK, LEFT};
+use memtrail_ring::record::{left, special_words, CUT, END, FIRST_BLOCK, LEFT, SIGNAL, SIGRETURN, STATE};
 use memtrail_translate::plan::{LoopPlan, FIRST};
 use std::sync::Arc;
 
@@ -151,6 +151,37 @@ impl Alphabet for Leaves {
             sources: &entry.sources,
         })
     }
+}
+
+/// What a leaf's key stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeafName {
+    /// A block's record by its head, and the number of the side exit through which the block was left.
+    Block { head: u32, exit: Option<usize> },
+    /// Another record.
+    Special(&'static str),
+}
+
+impl LeafName {
+    pub fn of(key: u32) -> LeafName {
+        let (head, exit) = (key / EXITS, key % EXITS);
+        match u64::from(head) {
+            CUT => LeafName::Special("cut"),
+            STATE => LeafName::Special("state"),
+            SIGNAL => LeafName::Special("signal"),
+            SIGRETURN => LeafName::Special("signal return"),
+            LONE_LEFT => LeafName::Special("left"),
+            _ => LeafName::Block {
+                head,
+                exit: (exit as usize).checked_sub(1),
+            },
+        }
+    }
+}
+
+/// Whether a leaf says how the record before it ended.
+pub(crate) fn cuts(key: u32) -> bool {
+    matches!(u64::from(key / EXITS), CUT | LONE_LEFT)
 }
 
 /// Leaves back to record words. Stops when there are as many as wanted.

@@ -12,13 +12,16 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+mod check;
 mod chunk;
 mod columns;
+mod describe;
 mod error;
 mod events;
 mod footer;
 #[doc(hidden)]
 pub mod fuzzing;
+mod hash;
 mod header;
 mod index;
 mod known;
@@ -31,14 +34,17 @@ mod stream;
 mod varint;
 mod writer;
 
+pub use check::{check, check_deep, Checked};
 pub use chunk::{Head, Kind as ChunkKind, StreamHead, CHUNK_HEAD_BYTES, MOST_BYTES};
+pub use describe::{describe, Descriptor, Source};
 pub use error::Error;
+pub use hash::{whole, Hasher, ThreadHash, Verifier};
 pub use header::{Header, Totals, VERSION};
 pub use known::{Known, ThreadInfo};
-pub use leaves::Leaves;
+pub use leaves::{LeafName, Leaves};
 pub use modules::Module;
 pub use pipeline::{Limits, Pipeline};
 pub use reader::{Chunk, Ending, Reader};
-pub use replay::{check, replay, stream, words, Checked, Filter};
+pub use replay::{accesses, replay, stream, words, Filter, Point, Selection};
 pub use stream::{compress, Expansion, Stamp, Stream};
 pub use writer::{create, Writer};

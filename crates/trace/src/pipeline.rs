@@ -14,7 +14,7 @@
 use crate::leaves::Leaves;
 use crate::stream::{add_stamp, encode, Stamp, Stream};
 use crate::writer::Writer;
-use crate::{StreamHead, Totals};
+use crate::{StreamHead, ThreadHash, Totals};
 use memtrail_collect::{Block, Message, Piece, Sink, State};
 use memtrail_descriptor::{fold, stitch, Encoder, Events, Folder};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -312,11 +312,16 @@ impl<W: Write + Send + 'static> Pipeline<W> {
     }
 
     /// Writes what is left, the index and the totals. Returns the size of the file.
-    pub fn finish(mut self, totals: &Totals) -> io::Result<(W, u64)> {
+    pub fn finish(self, totals: &Totals) -> io::Result<(W, u64)> {
+        self.finish_verified(totals, None)
+    }
+
+    /// As [`Pipeline::finish`], with the hashes of all threads' accesses if they are known.
+    pub fn finish_verified(mut self, totals: &Totals, hashes: Option<&[ThreadHash]>) -> io::Result<(W, u64)> {
         let (writer, result) = self.close();
         result?;
         let writer = writer.ok_or_else(|| io::Error::other("the writer has failed"))?;
-        writer.finish(totals)
+        writer.finish_verified(totals, hashes)
     }
 
     /// Recording has failed: writes what is left as far as that goes. Returns the bytes of whole chunks in the file.

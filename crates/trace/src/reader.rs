@@ -8,8 +8,8 @@
 use crate::chunk::{Head, Kind, CHUNK_HEAD_BYTES};
 use crate::columns::unpack;
 use crate::footer::{Footer, FOOTER_BYTES};
-use crate::header::read_up_to;
-use crate::{index, Error, Header, Totals};
+use crate::header::{read_up_to, End};
+use crate::{index, Error, Header, ThreadHash, Totals};
 use std::io::{Read, Seek, SeekFrom};
 
 /// Where a chunk stands, and what it is.
@@ -65,6 +65,7 @@ pub struct Reader<R> {
     bytes: u64,
     chunks: Vec<Chunk>,
     ending: Ending,
+    hashes: Option<Vec<ThreadHash>>,
 }
 
 impl<R: Read + Seek> Reader<R> {
@@ -79,6 +80,7 @@ impl<R: Read + Seek> Reader<R> {
             bytes,
             chunks: Vec::new(),
             ending: Ending::CutOff { at: first },
+            hashes: None,
         };
         reader.list()?;
         Ok(reader)
@@ -100,12 +102,31 @@ impl<R: Read + Seek> Reader<R> {
         &self.chunks
     }
 
+    /// The hashes of all threads' accesses, if they were made while recording.
+    pub fn hashes(&self) -> Option<&[ThreadHash]> {
+        self.hashes.as_deref()
+    }
+
+    /// Whether the index says what the heads in the file say.
+    pub(crate) fn compare_index(&mut self) -> Result<(), Error> {
+        let (chunks, _) = self.scan()?;
+        if chunks == self.chunks {
+            return Ok(());
+        }
+        let differ = chunks.iter().zip(&self.chunks).find(|(a, b)| a != b);
+        Err(Error::Damaged {
+            at: differ.map_or(self.first, |(a, _)| a.at),
+            what: "the index differs from the heads of the chunks",
+        })
+    }
+
     fn list(&mut self) -> Result<(), Error> {
         let wrong = match self.footer()? {
             None => None,
             Some(footer) => match self.indexed(footer) {
-                Ok((chunks, totals)) => {
-                    (self.chunks, self.ending) = (chunks, Ending::Complete(totals));
+                Ok((chunks, end)) => {
+                    (self.chunks, self.ending) = (chunks, Ending::Complete(end.totals));
+                    self.hashes = end.verify;
                     return Ok(());
                 }
                 Err(error) => Some(Ending::damaged(error)?),
@@ -130,7 +151,7 @@ impl<R: Read + Seek> Reader<R> {
     }
 
     /// The list as the index has it, and the totals.
-    fn indexed(&mut self, footer: Footer) -> Result<(Vec<Chunk>, Totals), Error> {
+    fn indexed(&mut self, footer: Footer) -> Result<(Vec<Chunk>, End), Error> {
         let damaged = |at, what| Error::Damaged { at, what };
         let at = footer.index;
         let index = self

@@ -5,9 +5,10 @@
 use crate::chunk::{Head, Kind, StreamHead, MOST_BYTES};
 use crate::columns::Packer;
 use crate::footer::Footer;
+use crate::header::End;
 use crate::modules::{build_id, Module};
 use crate::{blocks, events, index};
-use crate::{Header, Totals};
+use crate::{Header, ThreadHash, Totals};
 use memtrail_collect::{Block, Message};
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -159,13 +160,21 @@ impl<W: Write> Writer<W> {
     }
 
     /// Everything was recorded: writes the index, the totals and the footer. Returns the size of the file.
-    pub fn finish(mut self, totals: &Totals) -> io::Result<(W, u64)> {
+    pub fn finish(self, totals: &Totals) -> io::Result<(W, u64)> {
+        self.finish_verified(totals, None)
+    }
+
+    /// As [`Writer::finish`], with the hashes of all threads' accesses if they are known.
+    pub fn finish_verified(mut self, totals: &Totals, hashes: Option<&[ThreadHash]>) -> io::Result<(W, u64)> {
         self.write_blocks()?;
         self.write_events()?;
         let index = self.written;
         let columns = self.index.take();
         self.packed(Kind::Index, &columns)?;
-        let json = serde_json::to_vec(totals)?;
+        let json = serde_json::to_vec(&End {
+            totals: *totals,
+            verify: hashes.map(<[ThreadHash]>::to_vec),
+        })?;
         let (mut end, _) = chunk(Kind::End, StreamHead::default(), json.len() as u64, &json)?;
         end.extend_from_slice(&Footer { index }.to_bytes());
         self.put(&end)?;

@@ -1,0 +1,220 @@
+//! From a recording back to its accesses.
+//!
+//! [`accesses`] replays to accesses: of one thread directly, with the next chunk decoded ahead by another core, or of several
+//! interleaved. [`replay`] replays to executions, chunk by chunk, for those who only count.
+mod gate;
+mod player;
+mod select;
+mod threads;
+
+pub(crate) use player::OTHER_NUMBER;
+pub use select::{Point, Selection};
+
+use crate::known::Known;
+use crate::reader::{Chunk, Ending, Reader};
+use crate::stream::{self, Expansion, Stream};
+use crate::Error;
+use memtrail_collect::{Consumer, State, ThreadDecoder};
+use memtrail_model::{AccessSink, Thread};
+use player::Player;
+use select::Part;
+use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Mutex, PoisonError};
+
+/// What to replay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub thread: Option<Thread>,
+}
+
+/// The stream in a chunk's payload.
+fn parse(known: &Known, chunk: &Chunk, payload: &[u8]) -> Result<Stream, Error> {
+    let most = chunk.head.raw_bytes as usize / 8;
+    stream::read(payload, chunk.head.stream.begin, &known.leaves, most)
+        .map_err(|what| Error::Damaged { at: chunk.at, what })
+}
+
+/// The stream in a chunk.
+pub fn stream<R: Read + Seek>(reader: &mut Reader<R>, known: &Known, chunk: &Chunk) -> Result<Stream, Error> {
+    parse(known, chunk, &reader.payload(chunk)?)
+}
+
+/// A recording that several threads read from.
+struct Input<'r, R>(Mutex<&'r mut Reader<R>>);
+
+impl<R: Read + Seek> Input<'_, R> {
+    fn payload(&self, chunk: &Chunk) -> Result<Vec<u8>, Error> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).payload(chunk)
+    }
+}
+
+/// Replays the selected accesses into a sink. Only the chunks that hold them are read.
+///
+/// One thread's accesses come in order. If several threads are selected they are interleaved as [`Selection::order`] says; if it is
+/// only one, loops are offered whole. Of a recording that was cut off, a thread's last record is left out: what followed
+/// it might have said that it was cut short.
+pub fn accesses<R: Read + Seek + Send, S: AccessSink>(
+    reader: &mut Reader<R>,
+    known: &Known,
+    selection: &Selection,
+    sink: &mut S,
+) -> Result<(), Error> {
+    let mut parts = select::parts(known, selection)?;
+    if selection.limit == 0 {
+        return Ok(());
+    }
+    let input = Input(Mutex::new(reader));
+    match parts.len() {
+        0 => Ok(()),
+        1 => alone(&input, known, parts.remove(0), selection.limit, sink),
+        _ => threads::together(&input, known, parts, selection, sink),
+    }
+}
+
+/// Replays one thread.
+fn alone<R: Read + Seek + Send, S: AccessSink>(
+    input: &Input<'_, R>,
+    known: &Known,
+    part: Part,
+    limit: u64,
+    sink: &mut S,
+) -> Result<(), Error> {
+    let chunks = part.chunks.clone();
+    let mut player = Player::new(known, part, limit, sink);
+    let more = ahead(input, known, &chunks, |chunk, stream| {
+        player.begin(chunk, stream)?;
+        player.play(chunk, stream)
+    })?;
+    if more && player.last()?.is_some() {
+        player.finish()?;
+    }
+    Ok(())
+}
+
+/// Replays all accesses of all threads, one thread after the other. `look` sees every chunk before it is replayed, and the state that
+/// the thread's chunk before has led to.
+pub(crate) fn in_parts<R: Read + Seek + Send, S: AccessSink>(
+    reader: &mut Reader<R>,
+    known: &Known,
+    sink: &mut S,
+    look: impl Fn(&Chunk, &Stream, Option<State>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let parts = select::parts(known, &Selection::default())?;
+    let input = Input(Mutex::new(reader));
+    for part in parts {
+        let chunks = part.chunks.clone();
+        let mut player = Player::new(known, part, u64::MAX, &mut *sink);
+        let more = ahead(&input, known, &chunks, |chunk, stream| {
+            look(chunk, stream, player.state())?;
+            player.begin(chunk, stream)?;
+            player.play(chunk, stream)
+        })?;
+        if more && player.last()?.is_some() {
+            player.finish()?;
+        }
+    }
+    Ok(())
+}
+
+/// Hands chunks to `take` one after the other until it says no, while another thread decodes the next. Returns what it said last.
+fn ahead<R: Read + Seek + Send>(
+    input: &Input<'_, R>,
+    known: &Known,
+    chunks: &[Chunk],
+    mut take: impl FnMut(&Chunk, &Stream) -> Result<bool, Error>,
+) -> Result<bool, Error> {
+    let decoded = |chunk: &Chunk| parse(known, chunk, &input.payload(chunk)?);
+    if let [chunk] = chunks {
+        return take(chunk, &decoded(chunk)?);
+    }
+    std::thread::scope(|scope| {
+        let (out, streams) = sync_channel(0);
+        scope.spawn(move || {
+            for chunk in chunks {
+                let stream = decoded(chunk);
+                let failed = stream.is_err();
+                if out.send(stream).is_err() || failed {
+                    break;
+                }
+            }
+        });
+        for (chunk, stream) in chunks.iter().zip(streams) {
+            if !take(chunk, &stream?)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    })
+}
+/// All record words of a chunk.
+pub fn words<R: Read + Seek>(reader: &mut Reader<R>, known: &Known, chunk: &Chunk) -> Result<Vec<u64>, Error> {
+    let stream = stream(reader, known, chunk)?;
+    let mut all = Vec::new();
+    let take = |words: &[u64]| {
+        all.extend_from_slice(words);
+        true
+    };
+    let expanded = Expansion::new(&stream).each(&known.leaves, chunk.head.stream.words, take);
+    expanded.map_err(|what| Error::Damaged { at: chunk.at, what })?;
+    Ok(all)
+}
+
+/// Decodes the words of a chunk. Returns whether it went on to the end.
+pub(crate) fn feed<C: Consumer>(
+    known: &Known,
+    chunk: &Chunk,
+    stream: &Stream,
+    decoder: &mut ThreadDecoder,
+    consumer: &mut C,
+    mut go_on: impl FnMut(&mut C) -> bool,
+) -> Result<bool, Error> {
+    let mut failed = None;
+    let mut stopped = false;
+    let expanded = Expansion::new(stream).each(&known.leaves, chunk.head.stream.words, |words| {
+        failed = decoder.feed(&known.table, words, consumer).err();
+        stopped = !go_on(consumer);
+        failed.is_none() && !stopped
+    });
+    if let Some(source) = failed {
+        return Err(Error::Decode { at: chunk.at, source });
+    }
+    expanded.map_err(|what| Error::Damaged { at: chunk.at, what })?;
+    Ok(!stopped)
+}
+
+/// Replays the executions of a recording, chunk by chunk in the order of their beginnings. `go_on` is asked again and again.
+pub fn replay<R: Read + Seek, C: Consumer>(
+    reader: &mut Reader<R>,
+    known: &Known,
+    filter: &Filter,
+    consumer: &mut C,
+    mut go_on: impl FnMut(&mut C) -> bool,
+) -> Result<(), Error> {
+    let mut decoders: BTreeMap<u32, ThreadDecoder> = BTreeMap::new();
+    for chunk in known.by_time() {
+        let thread = Thread(chunk.head.stream.thread);
+        if filter.thread.is_some_and(|t| t != thread) {
+            continue;
+        }
+        let stream = stream(reader, known, &chunk)?;
+        let decoder = decoders
+            .entry(thread.0)
+            .or_insert_with(|| ThreadDecoder::resume(thread, &stream.state));
+        let stopped = !feed(known, &chunk, &stream, decoder, consumer, &mut go_on)?;
+        if stopped {
+            return Ok(());
+        }
+    }
+    if !matches!(known.ending, Ending::Complete(_)) {
+        return Ok(());
+    }
+    let end = reader.bytes();
+    for decoder in decoders.values_mut() {
+        decoder
+            .finish(&known.table, consumer)
+            .map_err(|source| Error::Decode { at: end, source })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! The accesses of one thread, chunk by chunk.
+use super::gate::Gate;
+use super::select::{before, clip, segments, Part, Point};
+use crate::known::Known;
+use crate::reader::Chunk;
+use crate::stream::{Expansion, Stream};
+use crate::Error;
+use memtrail_collect::{Counter, DecodeError, Expander, Segment, State, ThreadDecoder};
+use memtrail_model::AccessSink;
+
+/// Decodes the chunks of a part, one after the other.
+pub(super) struct Player<'k, S: AccessSink> {
+    known: &'k Known,
+    part: Part,
+    decoder: Option<ThreadDecoder>,
+    expander: Expander<'k, Gate<S>>,
+    /// Accesses to be left out before the first that is handed on.
+    skip: u64,
+    /// Accesses that are wanted.
+    wanted: u64,
+}
+
+impl<'k, S: AccessSink> Player<'k, S> {
+    pub fn new(known: &'k Known, part: Part, limit: u64, sink: S) -> Player<'k, S> {
+        let first = part.chunks[0].head.stream.first;
+        let from = match part.from {
+            Some(Point::Access(n)) => n,
+            _ => 0,
+        };
+        let wanted = match part.to {
+            Some(Point::Access(n)) => limit.min(n.saturating_sub(from)),
+            _ => limit,
+        };
+        Player {
+            known,
+            part,
+            decoder: None,
+            expander: Expander::new(&known.xsave, Gate::new(sink, wanted)),
+            skip: from.saturating_sub(first),
+            wanted,
+        }
+    }
+
+    pub fn sink(&mut self) -> &mut S {
+        self.expander.flush().sink()
+    }
+
+    /// What the chunks so far have led to.
+    pub fn state(&self) -> Option<State> {
+        self.decoder.as_ref().map(ThreadDecoder::state)
+    }
+
+    /// Begins with a chunk, the next of the part: finds out which of its accesses are selected. Returns when those happened.
+    pub fn begin(&mut self, chunk: &Chunk, stream: &Stream) -> Result<Vec<Segment>, Error> {
+        let head = chunk.head.stream;
+        let damaged = |what| Error::Damaged { at: chunk.at, what };
+        let mut segments = segments(&head, stream).map_err(damaged)?;
+        if self.decoder.is_none() {
+            self.decoder = Some(ThreadDecoder::resume(self.part.thread, &stream.state));
+            if let Some(Point::Time(t)) = self.part.from {
+                self.skip = before(&segments, t);
+            }
+        }
+        let gate = self.expander.flush();
+        if let Some(Point::Time(t)) = self.part.to {
+            if head.end >= t {
+                let wanted = before(&segments, t).saturating_sub(self.skip);
+                gate.wanted = gate.wanted.min(wanted);
+                self.part.ends = false;
+            }
+        }
+        self.wanted = gate.wanted;
+        clip(&mut segments, self.skip, self.wanted);
+        Ok(segments)
+    }
+
+    /// Hands on the selected accesses of the chunk begun last. Returns whether more are wanted.
+    pub fn play(&mut self, chunk: &Chunk, stream: &Stream) -> Result<bool, Error> {
+        let head = chunk.head.stream;
+        let Player {
+            known,
+            decoder: Some(decoder),
+            expander,
+            skip,
+            ..
+        } = self
+        else {
+            return Ok(false);
+        };
+        let mut counter = Counter::new(&known.xsave);
+        let mut counting = *skip > 0;
+        if !counting {
+            promise(expander, 0, head.accesses);
+        }
+        let mut failed: Option<DecodeError> = None;
+        let mut stopped = false;
+        let expanded = Expansion::new(stream).each(&known.leaves, head.words, |words| {
+            let mut feed = || {
+                if counting {
+                    let (state, passed) = (decoder.state(), counter.accesses());
+                    decoder.feed(&known.table, words, &mut counter)?;
+                    if counter.accesses() <= *skip {
+                        return Ok(());
+                    }
+                    // The first access wanted is in this batch: once more, and now with addresses.
+                    counting = false;
+                    *decoder = ThreadDecoder::resume(self.part.thread, &state);
+                    *skip -= passed;
+                    promise(expander, *skip, head.accesses.saturating_sub(passed));
+                    *skip = 0;
+                }
+                decoder.feed(&known.table, words, expander)
+            };
+            failed = feed().err();
+            stopped = expander.full() || expander.done();
+            failed.is_none() && !stopped
+        });
+        if let Some(source) = failed {
+            return Err(Error::Decode { at: chunk.at, source });
+        }
+        let damaged = |what| Error::Damaged { at: chunk.at, what };
+        if counting {
+            // Everything was left out.
+            expanded.map_err(damaged)?;
+            if counter.accesses() != head.accesses {
+                return Err(damaged(OTHER_NUMBER));
+            }
+            *skip -= head.accesses;
+            return Ok(true);
+        }
+        let gate = expander.flush();
+        if gate.surplus {
+            return Err(damaged(OTHER_NUMBER));
+        }
+        if gate.done() {
+            return Ok(false);
+        }
+        expanded.map_err(damaged)?;
+        if gate.promised > 0 {
+            return Err(damaged(OTHER_NUMBER));
+        }
+        Ok(true)
+    }
+
+    /// After the last chunk: how many accesses the last record of the thread has that are wanted.
+    pub fn last(&mut self) -> Result<Option<Segment>, Error> {
+        let (Some(decoder), true, Some(chunk)) = (&self.decoder, self.part.ends, self.part.chunks.last()) else {
+            return Ok(None);
+        };
+        let mut copy = ThreadDecoder::resume(self.part.thread, &decoder.state());
+        let mut counter = Counter::new(&self.known.xsave);
+        let counted = copy.finish(&self.known.table, &mut counter);
+        counted.map_err(|source| Error::Decode { at: chunk.at, source })?;
+        let accesses = counter.accesses();
+        promise(&mut self.expander, self.skip, accesses);
+        let wanted = self.expander.flush().wanted.min(accesses.saturating_sub(self.skip));
+        let end = chunk.head.stream.end;
+        Ok((wanted > 0).then_some(Segment {
+            begin: end,
+            end,
+            accesses: wanted,
+        }))
+    }
+
+    /// Hands on the accesses of the thread's last record.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        let at = self.part.chunks.last().map_or(0, |c| c.at);
+        if let Some(decoder) = &mut self.decoder {
+            let finished = decoder.finish(&self.known.table, &mut self.expander);
+            finished.map_err(|source| Error::Decode { at, source })?;
+        }
+        self.expander.flush();
+        Ok(())
+    }
+}
+
+pub(crate) const OTHER_NUMBER: &str = "a chunk has another number of accesses than its head says";
+
+/// Lets through what comes next: after `skip`, as many as are wanted, and no more than `promised`, in all.
+fn promise<S: AccessSink>(expander: &mut Expander<'_, Gate<S>>, skip: u64, promised: u64) {
+    let gate = expander.flush();
+    gate.skip = skip;
+    gate.promised = promised;
+    // One more than promised, to notice it.
+    let most = promised.saturating_add(1).min(skip.saturating_add(gate.wanted));
+    expander.set_limit(most);
+}

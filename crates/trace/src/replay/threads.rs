@@ -1,0 +1,270 @@
+//! Several threads' accesses as one sequence.
+//!
+//! **Problem.** A record may stand for any number of accesses, so a thread's decoder cannot be left and taken up again
+//! wherever another thread's turn comes.
+//!
+//! **Idea.** Every recorded thread is decoded by a thread of its own, which sends its accesses in batches and waits as soon as a
+//! few are under way. It is started when the recorded thread's first access is due, and ends with it: there are never more than the
+//! recorded program had, and memory is bounded by them.
+use super::player::Player;
+use super::select::{Part, Selection};
+use super::{parse, Input};
+use crate::known::Known;
+use crate::Error;
+use memtrail_collect::{interleave, Segment, Stream};
+use memtrail_model::{Access, AccessSink};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::io::{self, Read, Seek};
+use std::rc::Rc;
+use std::sync::mpsc::{channel, sync_channel, Receiver, Sender, SyncSender};
+use std::thread::{Builder, Scope};
+
+/// Accesses in a batch.
+const BATCH: usize = 4096;
+/// Batches under way.
+const AHEAD: usize = 2;
+const STACK_BYTES: usize = 1 << 20;
+
+/// From a thread that decodes.
+enum Sent {
+    /// When the accesses happened that come next.
+    Segments(Vec<Segment>),
+    Batch(Vec<Access>),
+    Failed(Error),
+}
+
+/// Why replay ends.
+enum End {
+    /// As many as were wanted have been handed on.
+    Enough,
+    Failed(Error),
+}
+
+impl From<Error> for End {
+    fn from(error: Error) -> End {
+        End::Failed(error)
+    }
+}
+
+/// The sink of a thread that decodes.
+struct Courier {
+    batch: Vec<Access>,
+    out: SyncSender<Sent>,
+    used: Receiver<Vec<Access>>,
+    gone: bool,
+}
+
+impl Courier {
+    fn send(&mut self, sent: Sent) {
+        self.gone |= self.out.send(sent).is_err();
+    }
+    fn send_batch(&mut self) {
+        if !self.batch.is_empty() {
+            let mut next = self.used.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
+            next.clear();
+            let batch = std::mem::replace(&mut self.batch, next);
+            self.send(Sent::Batch(batch));
+        }
+    }
+}
+
+impl AccessSink for Courier {
+    fn accesses(&mut self, mut batch: &[Access]) {
+        while !batch.is_empty() && !self.gone {
+            let room = (BATCH - self.batch.len()).min(batch.len());
+            self.batch.extend_from_slice(&batch[..room]);
+            batch = &batch[room..];
+            if self.batch.len() == BATCH {
+                self.send_batch();
+            }
+        }
+    }
+    fn done(&self) -> bool {
+        self.gone
+    }
+}
+
+/// The body of a thread that decodes.
+fn decode<R: Read + Seek>(input: &Input<'_, R>, known: &Known, part: Part, courier: Courier) {
+    let chunks = part.chunks.clone();
+    let mut player = Player::new(known, part, u64::MAX, courier);
+    let mut run = || {
+        for chunk in &chunks {
+            let stream = parse(known, chunk, &input.payload(chunk)?)?;
+            let segments = player.begin(chunk, &stream)?;
+            player.sink().send(Sent::Segments(segments));
+            let more = player.play(chunk, &stream)?;
+            player.sink().send_batch();
+            if !more {
+                return Ok(());
+            }
+        }
+        if let Some(last) = player.last()? {
+            player.sink().send(Sent::Segments(vec![last]));
+            player.finish()?;
+            player.sink().send_batch();
+        }
+        Ok(())
+    };
+    if let Err(error) = run() {
+        player.sink().send_batch();
+        player.sink().send(Sent::Failed(error));
+    }
+}
+
+/// A thread that decodes, seen from outside.
+struct Running {
+    sent: Receiver<Sent>,
+    used: Sender<Vec<Access>>,
+}
+
+/// One recorded thread.
+struct Remote<'scope, 'env, 'r, R> {
+    scope: &'scope Scope<'scope, 'env>,
+    input: &'env Input<'r, R>,
+    known: &'env Known,
+    part: Part,
+    running: Option<Running>,
+    /// Its first access was promised before it was started.
+    promised: bool,
+    segments: VecDeque<Segment>,
+    batch: Vec<Access>,
+    /// Accesses of the batch already handed on.
+    taken: usize,
+    /// Accesses still wanted of all threads together.
+    left: Rc<Cell<u64>>,
+}
+
+impl<R: Read + Seek + Send> Remote<'_, '_, '_, R> {
+    fn start(&mut self) -> Result<(), Error> {
+        if self.running.is_none() {
+            let (out, sent) = sync_channel(AHEAD);
+            let (used, back) = channel();
+            let courier = Courier {
+                batch: Vec::with_capacity(BATCH),
+                out,
+                used: back,
+                gone: false,
+            };
+            let (input, known, part) = (self.input, self.known, self.part.clone());
+            Builder::new()
+                .name(format!("replay {}", part.thread.0))
+                .stack_size(STACK_BYTES)
+                .spawn_scoped(self.scope, move || decode(input, known, part, courier))
+                .map_err(|e| io::Error::new(e.kind(), format!("cannot start a thread for each recorded one: {e}")))?;
+            self.running = Some(Running { sent, used });
+        }
+        Ok(())
+    }
+
+    /// Takes what comes next. `false` if nothing more does.
+    fn receive(&mut self) -> Result<bool, Error> {
+        self.start()?;
+        let Some(running) = &self.running else {
+            return Ok(false);
+        };
+        match running.sent.recv() {
+            Ok(Sent::Segments(segments)) => self.segments.extend(segments),
+            Ok(Sent::Batch(batch)) => {
+                let used = std::mem::replace(&mut self.batch, batch);
+                self.taken = 0;
+                // It may have ended, and needs no more room.
+                let _ = running.used.send(used);
+            }
+            Ok(Sent::Failed(error)) => return Err(error),
+            Err(_) => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// A segment of what has not been promised.
+    fn next_segment(&mut self) -> Option<Segment> {
+        let mut segment = self.segments.pop_front()?;
+        if self.promised && segment.accesses > 0 {
+            segment.accesses -= 1;
+            self.promised = false;
+        }
+        Some(segment)
+    }
+}
+
+impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
+    type Error = End;
+
+    fn segment(&mut self) -> Result<Option<Segment>, End> {
+        if self.running.is_none() && !self.promised && self.part.begins_with_chunk() {
+            // Known without a look into the chunk.
+            self.promised = true;
+            let begin = self.part.chunks[0].head.stream.begin;
+            return Ok(Some(Segment {
+                begin,
+                end: begin,
+                accesses: 1,
+            }));
+        }
+        loop {
+            if let Some(segment) = self.next_segment() {
+                return Ok(Some(segment));
+            }
+            if !self.receive()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<(), End> {
+        let mut wanted = n.min(self.left.get()) as usize;
+        self.left.set(self.left.get() - wanted as u64);
+        while wanted > 0 {
+            let there = (self.batch.len() - self.taken).min(wanted);
+            if there > 0 {
+                sink.accesses(&self.batch[self.taken..self.taken + there]);
+                self.taken += there;
+                wanted -= there;
+            } else if !self.receive()? {
+                if self.promised {
+                    // All of it happened after what was selected.
+                    return Ok(());
+                }
+                let (at, what) = (self.part.chunks[0].at, "a thread's accesses end too early");
+                return Err(Error::Damaged { at, what }.into());
+            }
+        }
+        if self.left.get() == 0 || sink.done() {
+            return Err(End::Enough);
+        }
+        Ok(())
+    }
+}
+
+/// Replays several threads.
+pub(super) fn together<R: Read + Seek + Send, S: AccessSink>(
+    input: &Input<'_, R>,
+    known: &Known,
+    parts: Vec<Part>,
+    selection: &Selection,
+    sink: &mut S,
+) -> Result<(), Error> {
+    let left = Rc::new(Cell::new(selection.limit));
+    let ended = std::thread::scope(|scope| {
+        let remote = |part| Remote {
+            scope,
+            input,
+            known,
+            part,
+            running: None,
+            promised: false,
+            segments: VecDeque::new(),
+            batch: Vec::new(),
+            taken: 0,
+            left: left.clone(),
+        };
+        let mut remotes: Vec<_> = parts.into_iter().map(remote).collect();
+        interleave(&mut remotes, selection.order, sink)
+    });
+    match ended {
+        Ok(()) | Err(End::Enough) => Ok(()),
+        Err(End::Failed(error)) => Err(error),
+    }
+}
