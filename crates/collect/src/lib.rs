@@ -27,6 +27,7 @@ mod shape;
 mod skim;
 mod supervise;
 mod table;
+mod walk;
 
 pub use consume::{Counter, Expander, Tally};
 pub use counts::Counts;
@@ -40,5 +41,6 @@ pub use message::{parse as messages, Message, Messages};
 pub use session::{Options, Session};
 pub use supervise::{record, Notice, Outcome, Stop};
 pub use table::{Block, Found, Table, NO_REGISTER};
+pub use walk::{StepSink, Walker};
 
 pub(crate) use shape::MOST_ACCESSES;

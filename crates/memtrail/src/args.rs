@@ -42,6 +42,22 @@ pub enum Task {
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
     Check(CheckArgs),
+    /// Make a recording of another tool's trace.
+    #[command(
+        after_help = "Examples:\n  valgrind --tool=lackey --trace-mem=yes --log-file=ls.lackey ls\n  \
+        memtrail import -o ls.mtr ls.lackey\n  \
+        zcat trace.din.gz | memtrail import --format din --size 8 -o trace.mtr -\n  \
+        memtrail import -o app.mtr drmemtrace.app.4711.dir/trace\n\n\
+        Without --format the first input tells. Each further input of lackey or din is a further thread."
+    )]
+    Import(ImportArgs),
+    /// Write a recording in the format of another tool.
+    #[command(after_help = "Examples:\n  memtrail export --format lackey ls.mtr | head\n  \
+        memtrail export --format din --fetches -o ls.din ls.mtr\n  \
+        memtrail export --format drmemtrace -o ls.dir ls.mtr\n  \
+        memtrail export --format raw ls.mtr | xz -6 | wc -c\n\n\
+        lackey, din and raw hold one stream: all threads in the order of dump, unless --thread picks one.")]
+    Export(ExportArgs),
     /// Can this machine record? If not, why, and what to do.
     Doctor(DoctorArgs),
     /// Count a program's memory instructions and the probes they need.
@@ -250,6 +266,75 @@ pub struct DemoArgs {
     /// Overwrite the output file.
     #[arg(short, long)]
     pub force: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ImportFormat {
+    /// What valgrind --tool=lackey --trace-mem=yes prints.
+    Lackey,
+    /// Dinero's label and address.
+    Din,
+    /// DynamoRIO's 12-byte records, a file for each thread.
+    Drmemtrace,
+    /// What memtrail dump prints.
+    Text,
+}
+
+#[derive(Debug, ArgGroup)]
+pub struct ImportArgs {
+    /// The format of the input [default: what it looks like].
+    #[arg(long, value_enum)]
+    pub format: Option<ImportFormat>,
+    /// Where to write the recording [default: memtrail.INPUT.mtr].
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwrite the output file.
+    #[arg(short, long)]
+    pub force: bool,
+    /// Bytes of each access in din, which has no sizes.
+    #[arg(long, value_name = "N", default_value_t = memtrail_formats::din::DEFAULT_SIZE, value_parser = clap::value_parser!(u32).range(1..))]
+    pub size: u32,
+    /// Traces; - is standard input; of drmemtrace also directories.
+    #[arg(required = true)]
+    pub input: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// As valgrind --tool=lackey --trace-mem=yes prints.
+    Lackey,
+    /// Dinero's label and address.
+    Din,
+    /// DynamoRIO's 12-byte records, a file for each thread.
+    Drmemtrace,
+    /// As memtrail dump prints.
+    Text,
+    /// Bare addresses, 8 bytes each, little-endian.
+    Raw,
+}
+
+#[derive(Debug, ArgGroup)]
+pub struct ExportArgs {
+    /// The format of the output.
+    #[arg(long, value_enum)]
+    pub format: ExportFormat,
+    /// Where to write: a file, or - for standard output, which is the default; of drmemtrace a directory.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwrite the output.
+    #[arg(short, long)]
+    pub force: bool,
+    /// Only this thread, by its serial number.
+    #[arg(long, value_name = "T")]
+    pub thread: Option<u32>,
+    /// No more than this many accesses (of each thread in drmemtrace).
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// In din: a fetch for each instruction.
+    #[arg(long)]
+    pub fetches: bool,
+    /// The recording.
+    pub file: PathBuf,
 }
 
 #[cfg(test)]

@@ -10,8 +10,10 @@ mod demo;
 mod doctor;
 mod dump;
 mod elf;
+mod export;
 mod failure;
 mod format;
+mod import;
 mod info;
 mod overhead;
 mod points;
@@ -53,6 +55,8 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Info(args) => info::info(&args),
         Task::Dump(args) => dump::command(&args),
         Task::Check(args) => info::check(&args),
+        Task::Import(args) => import::command(&args),
+        Task::Export(args) => export::command(&args),
         Task::Doctor(args) => doctor::command(&args),
         Task::Points(args) => points::command(&args),
         Task::Overhead(args) => overhead::command(&args),

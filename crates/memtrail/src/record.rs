@@ -196,14 +196,14 @@ fn cannot_write(path: Option<&Path>) -> String {
 }
 
 /// An output file that is removed again if it is new and nothing gets into it.
-struct Output {
+pub struct Output {
     path: PathBuf,
     file: Option<File>,
     is_new: bool,
 }
 
 impl Output {
-    fn create(path: PathBuf, force: bool) -> anyhow::Result<Output> {
+    pub fn create(path: PathBuf, force: bool) -> anyhow::Result<Output> {
         let is_new = !path.exists();
         match create(&path, force) {
             Ok(file) => Ok(Output {
@@ -218,7 +218,7 @@ impl Output {
         }
     }
 
-    fn start(mut self, header: &Header) -> anyhow::Result<(Writer<File>, PathBuf)> {
+    pub fn start(mut self, header: &Header) -> anyhow::Result<(Writer<File>, PathBuf)> {
         let file = self.file.take().context("the output file is gone")?;
         let started = Writer::start(file, header);
         let writer = started.with_context(|| format!("cannot write {}", self.path.display()))?;

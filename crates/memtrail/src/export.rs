@@ -1,0 +1,202 @@
+//! `export`: a recording in the format of another tool.
+use crate::args::{ExportArgs, ExportFormat};
+use crate::format::thousands;
+use crate::import::is_same;
+use crate::info::{open, warn_unless_whole, Recording};
+use crate::say;
+use anyhow::{bail, Context};
+use memtrail_collect::{Consumer, Expander, Message, Walker};
+use memtrail_formats::{din, drmemtrace, lackey, raw, text, Encode, Export, LeftOut};
+use memtrail_model::Thread;
+use memtrail_trace::{create, replay, Ending, Error, Filter, Known};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
+use std::path::Path;
+
+const BUFFER: usize = 1 << 16;
+
+/// Standard output. When the reader has seen enough there is nothing left to do, and a loop of many iterations may lie ahead.
+struct Stdout(StdoutLock<'static>);
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).inspect_err(leave_if_unheard)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().inspect_err(leave_if_unheard)
+    }
+}
+
+fn leave_if_unheard(error: &io::Error) {
+    if error.kind() == ErrorKind::BrokenPipe {
+        std::process::exit(0);
+    }
+}
+
+pub fn command(args: &ExportArgs) -> anyhow::Result<u8> {
+    if args.fetches && args.format != ExportFormat::Din {
+        bail!("--fetches is for din; the other formats have instructions or have none");
+    }
+    if args.output.as_deref().is_some_and(|o| is_same(o, &args.file)) {
+        bail!("{}: it would be overwritten while it is read", args.file.display());
+    }
+    let mut reader = open(&args.file)?;
+    let known = Known::read(&mut reader)?;
+    warn_unless_whole(&known.ending);
+    let mut threads: BTreeSet<u32> = known.streams.iter().map(|c| c.head.stream.thread).collect();
+    if let Some(thread) = args.thread {
+        threads.retain(|&t| t == thread);
+        if threads.is_empty() {
+            bail!("{}: there is no thread {thread} in it", args.file.display());
+        }
+    }
+    if threads.is_empty() {
+        bail!("{}: there is no access in it", args.file.display());
+    }
+    let (accesses, left_out) = if args.format == ExportFormat::Drmemtrace {
+        directory(args, &mut reader, &known, &threads)?
+    } else {
+        single(args, &mut reader, &known)?
+    };
+    if accesses == 0 {
+        bail!("{}: there was no access to export", args.file.display());
+    }
+    if left_out.prefetches > 0 {
+        let prefetches = thousands(left_out.prefetches);
+        say::line(format_args!(
+            "{prefetches} prefetches were left out: the format has none"
+        ));
+    }
+    let several = threads.len() > 1 && matches!(args.format, ExportFormat::Lackey | ExportFormat::Din);
+    if several {
+        say::line("several threads are in one stream: the format has none; --thread picks one");
+    }
+    match known.ending {
+        Ending::Damaged { at, what } => Err(Error::Damaged { at, what }.into()),
+        _ => Ok(0),
+    }
+}
+
+/// Replays into a format.
+fn write<E: Encode, W: Write>(
+    reader: &mut Recording,
+    known: &Known,
+    filter: &Filter,
+    limit: u64,
+    format: E,
+    out: W,
+) -> anyhow::Result<(u64, LeftOut)> {
+    let instructions = format.wants_instructions();
+    let export = Export::new(format, BufWriter::with_capacity(BUFFER, out));
+    let export = if instructions {
+        let mut walker = Walker::new(&known.xsave, export).with_limit(limit);
+        replay(reader, known, filter, &mut walker, |w| !w.full() && !w.sink().failed())?;
+        walker.into_sink()
+    } else {
+        let mut expander = Expander::new(&known.xsave, export).with_limit(limit);
+        replay(reader, known, filter, &mut expander, |e| {
+            !e.full() && !e.sink().failed()
+        })?;
+        expander.into_sink()
+    };
+    let (accesses, left_out, _) = export.finish()?;
+    Ok((accesses, left_out))
+}
+
+fn create_file(path: &Path, force: bool) -> anyhow::Result<File> {
+    let file = match create(path, force) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            bail!("{} exists; use -f to overwrite it", path.display())
+        }
+        Err(e) => return Err(e).with_context(|| format!("cannot create {}", path.display())),
+    };
+    if file.metadata().is_ok_and(|m| m.is_file()) {
+        file.set_len(0)
+            .with_context(|| format!("cannot overwrite {}", path.display()))?;
+    }
+    Ok(file)
+}
+
+/// Everything in one stream.
+fn single(args: &ExportArgs, reader: &mut Recording, known: &Known) -> anyhow::Result<(u64, LeftOut)> {
+    let format: Box<dyn Encode> = match args.format {
+        ExportFormat::Lackey => Box::new(lackey::Writer::default()),
+        ExportFormat::Din => Box::new(din::Writer::new(args.fetches)),
+        ExportFormat::Text => Box::new(text::Writer::default()),
+        ExportFormat::Raw => Box::new(raw::Writer),
+        ExportFormat::Drmemtrace => bail!("drmemtrace has a file for each thread"),
+    };
+    let filter = Filter {
+        thread: args.thread.map(Thread),
+    };
+    let limit = args.limit.unwrap_or(u64::MAX);
+    match args.output.as_deref().filter(|p| *p != Path::new("-")) {
+        None => write(reader, known, &filter, limit, format, Stdout(io::stdout().lock())),
+        Some(path) => {
+            let file = create_file(path, args.force)?;
+            let is_file = file.metadata().is_ok_and(|m| m.is_file());
+            let written = write(reader, known, &filter, limit, format, file);
+            if is_file && matches!(written, Ok((0, _))) {
+                // What is empty is of no use. An error is on its way to the user.
+                let _ = std::fs::remove_file(path);
+            }
+            written.with_context(|| format!("cannot write {}", path.display()))
+        }
+    }
+}
+
+/// A file for each thread.
+fn directory(
+    args: &ExportArgs,
+    reader: &mut Recording,
+    known: &Known,
+    threads: &BTreeSet<u32>,
+) -> anyhow::Result<(u64, LeftOut)> {
+    let Some(path) = args.output.as_deref().filter(|p| *p != Path::new("-")) else {
+        bail!("drmemtrace has a file for each thread: give a directory with -o");
+    };
+    let cannot = || format!("cannot create {}", path.display());
+    std::fs::create_dir_all(path).with_context(cannot)?;
+    for entry in std::fs::read_dir(path).with_context(cannot)? {
+        let old = entry.with_context(cannot)?.path();
+        if !args.force {
+            bail!("{} is not empty; use -f to replace the traces in it", path.display());
+        }
+        if old.extension().is_some_and(|e| e == "trace") {
+            std::fs::remove_file(&old).with_context(|| format!("cannot remove {}", old.display()))?;
+        }
+    }
+    let begun = reader.header().unix_time.saturating_mul(1_000_000);
+    let limit = args.limit.unwrap_or(u64::MAX);
+    let (mut accesses, mut left_out) = (0, LeftOut::default());
+    for &serial in threads {
+        let path = path.join(format!("thread-{serial:05}.trace"));
+        let file = create_file(&path, true)?;
+        let format = drmemtrace::Writer::new(about(known, serial, begun));
+        let filter = Filter {
+            thread: Some(Thread(serial)),
+        };
+        let written = write(reader, known, &filter, limit, format, file);
+        let (more, less) = written.with_context(|| format!("cannot write {}", path.display()))?;
+        accesses += more;
+        left_out.prefetches += less.prefetches;
+    }
+    Ok((accesses, left_out))
+}
+
+/// What the recording knows of a thread. Threads begin one after the other, so that readers keep their order.
+fn about(known: &Known, serial: u32, begun: u64) -> drmemtrace::About {
+    let info = known.threads.get(&serial);
+    let process = info.map_or(0, |i| i.process);
+    let pid = known.messages.iter().find_map(|(_, message)| match message {
+        Message::Process { process: p, pid, .. } if *p == process => Some(*pid),
+        _ => None,
+    });
+    drmemtrace::About {
+        pid: pid.unwrap_or(0),
+        tid: info.map_or(serial, |i| i.tid),
+        time: begun.saturating_add(serial.into()),
+    }
+}
