@@ -108,7 +108,7 @@ class Draft:
         every = [strings.get(name, b"") for name in STRING_NAMES]
         out = bytes(7) + number(events) + b"".join(number(len(s)) + number(2 * len(s)) + s for s in every)
         self.replace(STREAM, out, 8 * (events + parameters))
-        return self.change_head(STREAM, words=words)
+        return self.change_head(STREAM, words=words, accesses=0)
 
     def set_leaf(self, key, parameters):
         """A stream that is one record, whose parameters are zero."""
@@ -256,6 +256,12 @@ def invalid(data):
     d = draft()
     d.totals = json.dumps({**json.loads(d.totals), "accesses": 1}).encode()
     yield "totals_differ", d.data()
+
+    d = draft()
+    totals = json.loads(d.totals)
+    totals["verify"][0]["hash"] = "0x0123456789abcdef"
+    d.totals = json.dumps(totals).encode()
+    yield "hash_differs", d.data()
 
     # Packed payloads.
     d = draft()

@@ -86,6 +86,7 @@ class Thread:
         self.loop = None  # the partly affine loop whose next iteration may follow
         self.held = None  # the last block record, until the next record shows how it was left
         self.made = 0  # accesses so far
+        self.hash = 0
 
     def state(self):
         values = self.slots[FIRST : FIRST + self.loop.words - 1] if self.loop else []
@@ -184,11 +185,18 @@ class Thread:
             whole = (1 << 32) // size
         return whole
 
+    def hash_in(self, pc, kind, address, size):
+        """INDEX, END, FOOTER: verify."""
+        word = address * 0xBF58476D1CE4E5B9 + pc * 0x94D049BB133111EB + (4 * size + kind) * 0xD6E8FEB86659FD93
+        rotated = (self.hash << 5 | self.hash >> 59) & WORD
+        self.hash = (rotated ^ word & WORD) * 0x9E3779B97F4A7C15 & WORD
+
     def make(self, block, instruction, shape, accesses):
         pc = (block.pc + block.offsets[instruction]) & WORD
         for kind, address, size in accesses:
             self.counts.features.add(type(shape).__name__)
             self.made += 1
+            self.hash_in(pc, kind, address, size)
             self.counts.kinds[kind] += 1
             if kind != PREFETCH:
                 self.counts.bytes += size
@@ -243,17 +251,14 @@ class Recording:
         demand(serial in self.known_threads, f"thread {serial} was not introduced")
         state, stamps, records = decode_stream(chunk, self.table, self.counts.features)
         thread = self.threads.get(serial)
-        first = thread is None
-        if first:
+        if thread is None:
             lines = self.lines.setdefault(serial, [])
             wanted = self.keep and self.wanted in (None, serial)
             thread = Thread(serial, self.table, self.xsave, self.counts, lines.append if wanted else None)
             self.threads[serial] = thread
-        # What a reader would go on from that begins here. At an exec it begins anew.
-        counts_go_on = head["process"] not in self.execs
-        if first or counts_go_on:
-            demand(state == thread.state(), "the state is not that of the reader")
-            demand(head["first"] == thread.made, "accesses before this chunk are missing")
+        # What a reader that begins here would go on from.
+        demand(state == thread.state(), "the state is not that of the reader")
+        demand(head["first"] == thread.made, "accesses before this chunk are missing")
         before = thread.made
         words = 0
         for record in records:
@@ -261,8 +266,7 @@ class Recording:
             demand(words <= head["words"], "more words than the head says")
             thread.record(record)
         demand(words == head["words"], "fewer words than the head says")
-        if counts_go_on:
-            demand(thread.made - before == head["accesses"], "another number of accesses than the head says")
+        demand(thread.made - before == head["accesses"], "another number of accesses than the head says")
         demand(head["begin"] <= head["end"], "a chunk ends before it begins")
         self.words += words
 
@@ -293,6 +297,11 @@ class Recording:
         for name, value in found.items():
             said = self.file.totals[name]
             demand(value == said, f"{name}: {value}, but the totals say {said}")
+        if "verify" in self.file.totals:
+            self.counts.features.add("verify")
+            made = {t.serial: (t.made, t.hash) for t in self.threads.values() if t.made}
+            said = {v["thread"]: (v["accesses"], int(v["hash"], 16)) for v in self.file.totals["verify"]}
+            demand(made == said, "the accesses are not those that were recorded")
 
 
 def main():

@@ -158,7 +158,7 @@ class Shared:
         self.table = [0] * (1 << 15)
 
 
-# CODES AND RESIDUALS, EVENTS
+# CODES AND RESIDUALS, DECODING EVENTS
 
 FAILED, FRESH, EXPLICIT = 8, 4, 5
 MISS, RELATED = 4, 0x10
@@ -229,7 +229,7 @@ class Descriptors:
         return int.from_bytes(bytes(self.planes[b].byte() for b in range(code - MISS)), "little")
 
     def records(self):
-        """EVENTS: decodes them one by one and expands each to its records."""
+        """DECODING EVENTS: one by one; each is expanded to its records."""
         fresh, parameters = 0, 0
         definitions = sum(1 + len(kind.body or ()) for kind in self.kinds)
         k = self.explicit.number(len(self.kinds)) if self.events else 0

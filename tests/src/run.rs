@@ -214,7 +214,7 @@ pub fn recorded(guest: &Guest, configuration: Configuration) -> Result<Account, 
     let ask = |what: &[&str]| {
         let mut command = prepare(tools::memtrail()?);
         command.args(what).arg(&trace);
-        text_of(command).map_err(|error| format!("{error}\nrecord said:\n{stderr}"))
+        text_of(command).map_err(|error| format!("{error}record said:\n{stderr}"))
     };
     let streams = parse(ask(&["dump"])?.as_bytes())?;
     let hashes = ask(&["dump", "--hash"])?;
@@ -264,12 +264,12 @@ pub fn dump(trace: &Path, options: &[&str]) -> Result<String, String> {
 
 /// What a subcommand of memtrail says of a file, and its status; and what it prints. It runs where the file is, so that
 /// nothing names this machine's directories.
-pub fn transcript(subcommand: &str, trace: &Path) -> Result<(String, String), String> {
+pub fn transcript(subcommand: &[&str], trace: &Path) -> Result<(String, String), String> {
     let (Some(directory), Some(name)) = (trace.parent(), trace.file_name()) else {
         return Err(format!("{} is no file", trace.display()));
     };
     let mut command = prepare(tools::memtrail()?);
-    command.arg(subcommand).arg(name).current_dir(directory);
+    command.args(subcommand).arg(name).current_dir(directory);
     let finished = finish(command)?;
     let said = format!("{}status {}\n", finished.stderr, finished.seen.status);
     Ok((said, String::from_utf8_lossy(&finished.seen.stdout).into_owned()))

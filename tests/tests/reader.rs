@@ -56,7 +56,7 @@ fn check(
     wanted: &[&str],
 ) -> Result<(), Failed> {
     let trace = trace(name);
-    record(program, args, configuration, &[], &trace)?;
+    record(program, args, configuration, &["--verify"], &trace)?;
     reader::agree(&trace)?;
     if !wanted.is_empty() {
         let features = reader::features(&trace)?;
