@@ -76,13 +76,39 @@ impl Dictionary {
     pub fn clear(&mut self) {
         for definition in &self.definitions {
             if let Definition::Leaf(key) = definition {
-                self.leaves[*key as usize] = NONE;
+                self.leaves.get_mut(*key as usize).into_iter().for_each(|l| *l = NONE);
             }
         }
         self.definitions.clear();
         self.arities.clear();
         self.loops.clear();
         self.size = 0;
+    }
+
+    /// A copy that takes no more memory than it must; leaves can be looked up in it after [`Dictionary::restore`].
+    pub(crate) fn compacted(&self) -> Dictionary {
+        Dictionary {
+            definitions: self.definitions.clone(),
+            arities: self.arities.clone(),
+            leaves: Vec::new(),
+            loops: self.loops.clone(),
+            size: self.size,
+        }
+    }
+    pub(crate) fn restore(&mut self) {
+        if !self.leaves.is_empty() {
+            return;
+        }
+        for kind in 0..self.definitions.len() {
+            if let Definition::Leaf(key) = self.definitions[kind] {
+                self.make_room(key);
+                self.leaves[key as usize] = kind as u32;
+            }
+        }
+    }
+    /// Bytes that looking up leaves takes.
+    pub(crate) fn spare_bytes(&self) -> usize {
+        4 * self.leaves.capacity()
     }
 
     /// The kind of a leaf, defined if it is new.
@@ -109,12 +135,16 @@ impl Dictionary {
 
     #[cold]
     fn new_leaf(&mut self, key: u32, arity: usize) -> u32 {
+        self.make_room(key);
+        self.leaves[key as usize] = self.len() as u32;
+        self.define(Definition::Leaf(key), arity)
+    }
+
+    fn make_room(&mut self, key: u32) {
         if self.leaves.len() <= key as usize {
             let room = (key as usize + 1).next_power_of_two();
             self.leaves.resize(room, NONE);
         }
-        self.leaves[key as usize] = self.len() as u32;
-        self.define(Definition::Leaf(key), arity)
     }
 
     /// The kind of the loop over `body`, defined if it is new.

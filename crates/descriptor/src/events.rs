@@ -47,6 +47,21 @@ impl Events {
     pub fn size(&self) -> usize {
         self.len() + self.values() + self.dictionary.size()
     }
+    /// Whether most of the memory is not needed for keeping the events: it was for making them.
+    pub fn is_sparse(&self) -> bool {
+        let vectors = 4 * (self.kinds.capacity() + self.starts.capacity()) + 8 * self.values.capacity();
+        vectors + self.dictionary.spare_bytes() > 32 * self.size() + (32 << 10)
+    }
+    /// A copy that takes no more memory than it must. It is for [`stitch`](crate::stitch) and [`Encoder`](crate::Encoder):
+    /// leaves cannot be added to it.
+    pub fn compacted(&self) -> Events {
+        Events {
+            dictionary: self.dictionary.compacted(),
+            kinds: self.kinds.clone(),
+            starts: self.starts.clone(),
+            values: self.values.clone(),
+        }
+    }
     pub fn kind(&self, i: usize) -> u32 {
         self.kinds[i]
     }

@@ -17,6 +17,7 @@ const MOST_ROUNDS: usize = 12;
 
 /// Appends `more` to `events`.
 pub fn stitch(events: &mut Events, more: Events, folder: &mut Folder) {
+    events.dictionary.restore();
     let mut more = more.moved_to(core::mem::take(&mut events.dictionary));
     let from = events.len().saturating_sub(NEAR);
     let to = more.len().min(NEAR);

@@ -123,7 +123,7 @@ fn walks() -> impl Strategy<Value = Vec<Event>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nests_come_back(program in programs(), disturbances in disturbances(), cuts in vec(any::<u16>(), 0..5)) {

@@ -141,3 +141,18 @@ fn empty_pieces_change_nothing() {
     assert_eq!(events.len(), 1);
     assert_eq!(stitched(&[], &[0, 0]).len(), 0);
 }
+
+#[test]
+fn what_is_kept_takes_little_memory_and_can_be_gone_on_with() {
+    // A long piece of one loop, and a key far out.
+    let list: Vec<Event> = (0..100_000).map(|i| (300_000, vec![8 * i])).collect();
+    let (first, second) = list.split_at(60_000);
+    let mut all = folded(first);
+    assert_eq!(all.len(), 1);
+    assert!(all.is_sparse());
+    all = all.compacted();
+    assert!(!all.is_sparse());
+    memtrail_descriptor::stitch(&mut all, folded(second).compacted(), &mut Default::default());
+    assert_eq!(all.len(), 1);
+    assert_eq!(expanded(&all, list.len() + 1), list);
+}

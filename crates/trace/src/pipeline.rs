@@ -30,6 +30,8 @@ const PIECE_WORDS: usize = 1 << 20;
 const CHUNK_EVENTS: usize = PIECE_WORDS / 2;
 /// Time stamp ticks after which a chunk ends in any case: what a killed collector may lose.
 const CHUNK_TICKS: u64 = 1 << 35;
+/// Emptied vectors that are kept of each kind.
+const SPARES: usize = 4;
 /// What one worker needs.
 const WORKER_BYTES: usize = 56 << 20;
 
@@ -106,6 +108,9 @@ impl Open {
             add_stamp(&mut self.stream.stamps, begin, stamp);
         }
         stitch(&mut self.stream.events, more.events, folder);
+        if self.stream.events.is_sparse() {
+            self.stream.events = self.stream.events.compacted();
+        }
         self.head.words += head.words;
         self.head.accesses += head.accesses;
         self.head.end = head.end.max(self.head.end);
@@ -142,6 +147,16 @@ struct Queues {
     broken: bool,
     failure: Option<io::Error>,
     failed: bool,
+}
+
+impl Queues {
+    fn spare(&mut self, mut events: Events) {
+        if self.spare_events.len() < SPARES {
+            events.clear();
+            events.dictionary.clear();
+            self.spare_events.push(events);
+        }
+    }
 }
 
 #[derive(Default)]
@@ -348,6 +363,8 @@ impl<W: Write + Send + 'static> Sink for Pipeline<W> {
     fn records(&mut self, p: &Piece<'_>) -> io::Result<()> {
         self.start()?;
         let shared = &self.shared;
+        // A thread of few records among many must not sit on the memory of a long piece.
+        let few = self.open.len() < SPARES;
         let raw = self.open.entry(p.thread.0).or_insert_with(|| Raw {
             head: StreamHead {
                 thread: p.thread.0,
@@ -358,7 +375,10 @@ impl<W: Write + Send + 'static> Sink for Pipeline<W> {
             },
             state: p.state.clone(),
             stamps: Vec::new(),
-            words: shared.lock().spare_words.pop().unwrap_or_default(),
+            words: few
+                .then(|| shared.lock().spare_words.pop())
+                .flatten()
+                .unwrap_or_default(),
         });
         if raw.head.words > 0 {
             let begin = Stamp {
@@ -390,7 +410,7 @@ impl<W: Write + Send + 'static> Sink for Pipeline<W> {
     }
 }
 
-/// Tells the others if its worker panics: they would wait for ever.
+/// Tells the others if its thread panics: they would wait for ever.
 struct Alarm<'s>(&'s Shared);
 
 impl Drop for Alarm<'_> {
@@ -436,11 +456,17 @@ fn work(shared: &Shared) {
                     shared.fail(io::Error::other(error));
                 }
                 fold(&mut events, &mut folder);
+                if events.is_sparse() {
+                    let kept = events.compacted();
+                    shared.lock().spare(std::mem::replace(&mut events, kept));
+                }
                 let stream = Stream { state, stamps, events };
                 let mut queues = shared.lock();
                 queues.words -= words.len();
                 words.clear();
-                queues.spare_words.push(words);
+                if queues.spare_words.len() < SPARES {
+                    queues.spare_words.push(words);
+                }
                 drop(queues);
                 shared.room.notify_all();
                 shared.post(ticket, Post::Folded(Box::new((head, stream, leaves))));
@@ -451,10 +477,7 @@ fn work(shared: &Shared) {
                 let mut queues = shared.lock();
                 queues.encoded.insert(ticket, (chunk.head, raw_bytes, payload));
                 queues.words -= chunk.size();
-                let mut events = chunk.stream.events;
-                events.clear();
-                events.dictionary.clear();
-                queues.spare_events.push(events);
+                queues.spare(chunk.stream.events);
                 drop(queues);
                 shared.room.notify_all();
                 shared.post.notify_one();
@@ -496,6 +519,8 @@ enum Order {
 
 impl<W: Write> Scribe<W> {
     fn run(mut self) -> Writer<W> {
+        let shared = self.shared.clone();
+        let _alarm = Alarm(&shared);
         let mut finished = false;
         while !finished || !self.orders.is_empty() {
             let Some(posts) = self.wait() else { break };
@@ -503,7 +528,8 @@ impl<W: Write> Scribe<W> {
                 finished |= matches!(post, Post::Finish);
                 self.deal_with(post);
             }
-            if let Err(error) = self.write() {
+            // What is left after a failure is taken off the list: nothing may come that it could wait for.
+            while let Err(error) = self.write() {
                 self.shared.fail(error);
             }
             self.shared.written.store(self.writer.written(), Ordering::Relaxed);
@@ -612,3 +638,7 @@ impl<W: Write> Scribe<W> {
         self.shared.work.notify_one();
     }
 }
+
+#[cfg(test)]
+#[path = "pipeline_tests.rs"]
+mod tests;

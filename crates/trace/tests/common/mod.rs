@@ -1,4 +1,6 @@
 //! A small recording that has something of everything.
+#![allow(dead_code)] // not every test needs everything
+
 use memtrail_collect::{Block, Message, State, Table};
 use memtrail_ring::Probes;
 use memtrail_trace::{compress, ChunkKind, Header, Leaves, StreamHead, Totals, Writer};
