@@ -11,7 +11,8 @@
 //! - [`run`]: the three ways of running one,
 //! - [`tuples`]: descriptors back to accesses,
 //! - [`compare`]: the verdict, and the first difference if there is one,
-//! - [`matrix`]: all of it for one guest and one configuration of the recorder.
+//! - [`matrix`]: all of it for one guest and one configuration of the recorder,
+//! - [`reader`]: the independent reader of recordings.
 //!
 //! Not for measuring: guests are too small for that.
 
@@ -19,6 +20,7 @@ pub mod compare;
 pub mod cpu;
 pub mod guest;
 pub mod matrix;
+pub mod reader;
 pub mod run;
 pub mod tools;
 pub mod tuples;

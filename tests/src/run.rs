@@ -210,52 +210,84 @@ pub struct Account {
 pub fn recorded(guest: &Guest, configuration: Configuration) -> Result<Account, String> {
     let binary = guest.built().map_err(|e| e.to_string())?;
     let trace = with_suffix(&binary, &format!("{}.mtr", configuration.name()));
-    let memtrail = tools::memtrail()?;
-    // A recording may be a file or a directory; an old one must not pass for the new.
-    let _ = fs::remove_file(&trace).or_else(|_| fs::remove_dir_all(&trace));
-    let mut command = prepare(memtrail);
-    command.args([
-        "record",
-        "-f",
-        "--no-aslr",
-        "--verify",
-        "--probes",
-        configuration.probes.name(),
-    ]);
-    if let Some(n) = configuration.max_block {
-        command.arg("--max-block").arg(n.to_string());
-    }
-    command.arg("-o").arg(&trace).arg("--").arg(&binary).args(&guest.args);
-    let finished = finish(command)?;
+    let (seen, stderr) = record(&binary, &guest.args, configuration, &["--verify"], &trace)?;
     let ask = |what: &[&str]| {
-        let mut command = prepare(memtrail);
+        let mut command = prepare(tools::memtrail()?);
         command.args(what).arg(&trace);
-        let answer = finish(command)?;
-        match answer.seen.status {
-            0 => Ok(answer.seen.stdout),
-            status => Err(format!(
-                "{what:?} ended with {status}; stderr of record and of this:\n{}{}",
-                finished.stderr, answer.stderr
-            )),
-        }
+        text_of(command).map_err(|error| format!("{error}record said:\n{stderr}"))
     };
-    let streams = parse(&ask(&["dump"])?)?;
-    let hashes = String::from_utf8_lossy(&ask(&["dump", "--hash"])?).into_owned();
+    let streams = parse(ask(&["dump"])?.as_bytes())?;
+    let hashes = ask(&["dump", "--hash"])?;
     let described = match configuration.describes() {
-        true => Some(tuples::expand(&ask(&["dump", "--descriptors"])?)?),
+        true => Some(tuples::expand(ask(&["dump", "--descriptors"])?.as_bytes())?),
         false => None,
     };
-    let checked = ask(&["check", "--deep"])?;
-    if !String::from_utf8_lossy(&checked).contains("hashes agree") {
+    if !ask(&["check", "--deep"])?.contains("hashes agree") {
         return Err("a recording with hashes was not checked against them".into());
     }
-    let _ = fs::remove_file(&trace).or_else(|_| fs::remove_dir_all(&trace));
+    let _ = fs::remove_file(&trace);
     Ok(Account {
-        seen: finished.seen,
+        seen,
         streams,
         hashes,
         described,
     })
+}
+
+/// Records a program to `trace`, without address randomisation. What was seen of it, and standard error.
+pub fn record(
+    program: &Path,
+    args: &[String],
+    configuration: Configuration,
+    options: &[&str],
+    trace: &Path,
+) -> Result<(Seen, String), String> {
+    // An old recording must not pass for the new.
+    let _ = fs::remove_file(trace);
+    let mut command = prepare(tools::memtrail()?);
+    command.args(["record", "-f", "--no-aslr", "--probes", configuration.probes.name()]);
+    command.args(options);
+    if let Some(n) = configuration.max_block {
+        command.arg("--max-block").arg(n.to_string());
+    }
+    command.arg("-o").arg(trace).arg("--").arg(program).args(args);
+    let finished = finish(command)?;
+    Ok((finished.seen, finished.stderr))
+}
+
+/// The accesses of a recording, as text.
+pub fn dump(trace: &Path, options: &[&str]) -> Result<String, String> {
+    let mut command = prepare(tools::memtrail()?);
+    command.arg("dump").args(options).arg(trace);
+    text_of(command)
+}
+
+/// What a subcommand of memtrail says of a file, and its status; and what it prints. It runs where the file is, so that
+/// nothing names this machine's directories.
+pub fn transcript(subcommand: &[&str], trace: &Path) -> Result<(String, String), String> {
+    let (Some(directory), Some(name)) = (trace.parent(), trace.file_name()) else {
+        return Err(format!("{} is no file", trace.display()));
+    };
+    let mut command = prepare(tools::memtrail()?);
+    command.args(subcommand).arg(name).current_dir(directory);
+    let finished = finish(command)?;
+    let said = format!("{}status {}\n", finished.stderr, finished.seen.status);
+    Ok((said, String::from_utf8_lossy(&finished.seen.stdout).into_owned()))
+}
+
+/// The standard output of a command that must succeed.
+pub fn text_of(mut command: Command) -> Result<String, String> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.process_group(0);
+    let describe = format!("{command:?}");
+    let finished = finish(command)?;
+    match finished.seen.status {
+        0 => String::from_utf8(finished.seen.stdout).map_err(|e| format!("{describe}: {e}")),
+        status => Err(format!("{describe} ended with {status}; stderr:\n{}", finished.stderr)),
+    }
 }
 
 /// A run that is translated and not recorded.

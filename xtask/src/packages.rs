@@ -32,6 +32,7 @@ pub const FOR_TESTS: &[Package] = &[
     ("mawk", "mawk"),
     ("bash", "bash"),
     ("python3", "python3"),
+    ("python3-zstandard", ""),
     ("git", "git"),
 ];
 

@@ -103,11 +103,6 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         self.left == 0
     }
 
-    /// The sink, which may not have everything yet.
-    pub fn sink(&self) -> &S {
-        &self.sink
-    }
-
     /// Whether accesses of the words fed so far are still to come.
     pub fn is_paused(&self) -> bool {
         self.paused.is_some()

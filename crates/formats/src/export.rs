@@ -98,6 +98,10 @@ impl<E: Encode, W: Write> AccessSink for Export<E, W> {
         let (format, out) = (&mut self.format, &mut self.out);
         self.failed = batch.iter().try_for_each(|a| format.access(a, out)).err();
     }
+
+    fn done(&self) -> bool {
+        self.failed()
+    }
 }
 
 impl<E: Encode, W: Write> StepSink for Export<E, W> {

@@ -9,7 +9,7 @@
 //! an execution of its own (Valgrind itself prints one more, for finding that the count is 0). Programs that read this format take `I`
 //! lines for instruction caches and to count instructions, so export writes one for every instruction that was executed.
 //!
-//! **Cannot express:** threads (all go into one stream), prefetches (left out).
+//! **Cannot express:** threads (all go into one stream, in long stretches), prefetches (left out).
 use crate::export::{Encode, LeftOut};
 use crate::lines::{decimal, hex, put_decimal, put_hex, Lines};
 use crate::{Error, Event, Source};

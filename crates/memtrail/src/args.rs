@@ -56,7 +56,8 @@ pub enum Task {
         memtrail export --format din --fetches -o ls.din ls.mtr\n  \
         memtrail export --format drmemtrace -o ls.dir ls.mtr\n  \
         memtrail export --format raw ls.mtr | xz -6 | wc -c\n\n\
-        lackey, din and raw hold one stream: all threads in the order of dump, unless --thread picks one.")]
+        All formats but drmemtrace hold one stream: all threads in the order of dump, unless --thread picks one. With \
+        instructions (lackey, din --fetches) threads follow each other in long stretches.")]
     Export(ExportArgs),
     /// Can this machine record? If not, why, and what to do.
     Doctor(DoctorArgs),

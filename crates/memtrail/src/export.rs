@@ -5,10 +5,10 @@ use crate::import::is_same;
 use crate::info::{open, warn_unless_whole, Recording};
 use crate::say;
 use anyhow::{bail, Context};
-use memtrail_collect::{Consumer, Expander, Message, Walker};
+use memtrail_collect::{Consumer, Message, Walker};
 use memtrail_formats::{din, drmemtrace, lackey, raw, text, Encode, Export, LeftOut};
 use memtrail_model::Thread;
-use memtrail_trace::{create, replay, Ending, Error, Filter, Known};
+use memtrail_trace::{accesses, create, replay, Ending, Error, Filter, Known, Selection};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
@@ -54,12 +54,12 @@ pub fn command(args: &ExportArgs) -> anyhow::Result<u8> {
     if threads.is_empty() {
         bail!("{}: there is no access in it", args.file.display());
     }
-    let (accesses, left_out) = if args.format == ExportFormat::Drmemtrace {
+    let (count, left_out) = if args.format == ExportFormat::Drmemtrace {
         directory(args, &mut reader, &known, &threads)?
     } else {
         single(args, &mut reader, &known)?
     };
-    if accesses == 0 {
+    if count == 0 {
         bail!("{}: there was no access to export", args.file.display());
     }
     if left_out.prefetches > 0 {
@@ -70,7 +70,7 @@ pub fn command(args: &ExportArgs) -> anyhow::Result<u8> {
     }
     let several = threads.len() > 1 && matches!(args.format, ExportFormat::Lackey | ExportFormat::Din);
     if several {
-        say::line("several threads are in one stream: the format has none; --thread picks one");
+        say::line("several threads are in one stream, since the format has none; --thread picks one");
     }
     match known.ending {
         Ending::Damaged { at, what } => Err(Error::Damaged { at, what }.into()),
@@ -82,26 +82,24 @@ pub fn command(args: &ExportArgs) -> anyhow::Result<u8> {
 fn write<E: Encode, W: Write>(
     reader: &mut Recording,
     known: &Known,
-    filter: &Filter,
-    limit: u64,
+    selection: &Selection,
     format: E,
     out: W,
 ) -> anyhow::Result<(u64, LeftOut)> {
     let instructions = format.wants_instructions();
-    let export = Export::new(format, BufWriter::with_capacity(BUFFER, out));
-    let export = if instructions {
-        let mut walker = Walker::new(&known.xsave, export).with_limit(limit);
-        replay(reader, known, filter, &mut walker, |w| !w.full() && !w.sink().failed())?;
-        walker.into_sink()
+    let mut export = Export::new(format, BufWriter::with_capacity(BUFFER, out));
+    if instructions {
+        let filter = Filter {
+            thread: selection.thread,
+        };
+        let mut walker = Walker::new(&known.xsave, export).with_limit(selection.limit);
+        replay(reader, known, &filter, &mut walker, |w| !w.full() && !w.sink().failed())?;
+        export = walker.into_sink();
     } else {
-        let mut expander = Expander::new(&known.xsave, export).with_limit(limit);
-        replay(reader, known, filter, &mut expander, |e| {
-            !e.full() && !e.sink().failed()
-        })?;
-        expander.into_sink()
-    };
-    let (accesses, left_out, _) = export.finish()?;
-    Ok((accesses, left_out))
+        accesses(reader, known, selection, &mut export)?;
+    }
+    let (count, left_out, _) = export.finish()?;
+    Ok((count, left_out))
 }
 
 fn create_file(path: &Path, force: bool) -> anyhow::Result<File> {
@@ -128,22 +126,27 @@ fn single(args: &ExportArgs, reader: &mut Recording, known: &Known) -> anyhow::R
         ExportFormat::Raw => Box::new(raw::Writer),
         ExportFormat::Drmemtrace => bail!("drmemtrace has a file for each thread"),
     };
-    let filter = Filter {
-        thread: args.thread.map(Thread),
-    };
-    let limit = args.limit.unwrap_or(u64::MAX);
+    let selection = selection(args, args.thread);
     match args.output.as_deref().filter(|p| *p != Path::new("-")) {
-        None => write(reader, known, &filter, limit, format, Stdout(io::stdout().lock())),
+        None => write(reader, known, &selection, format, Stdout(io::stdout().lock())),
         Some(path) => {
             let file = create_file(path, args.force)?;
             let is_file = file.metadata().is_ok_and(|m| m.is_file());
-            let written = write(reader, known, &filter, limit, format, file);
+            let written = write(reader, known, &selection, format, file);
             if is_file && matches!(written, Ok((0, _))) {
                 // What is empty is of no use. An error is on its way to the user.
                 let _ = std::fs::remove_file(path);
             }
             written.with_context(|| format!("cannot write {}", path.display()))
         }
+    }
+}
+
+fn selection(args: &ExportArgs, thread: Option<u32>) -> Selection {
+    Selection {
+        thread: thread.map(Thread),
+        limit: args.limit.unwrap_or(u64::MAX),
+        ..Selection::default()
     }
 }
 
@@ -169,21 +172,17 @@ fn directory(
         }
     }
     let begun = reader.header().unix_time.saturating_mul(1_000_000);
-    let limit = args.limit.unwrap_or(u64::MAX);
-    let (mut accesses, mut left_out) = (0, LeftOut::default());
+    let (mut count, mut left_out) = (0, LeftOut::default());
     for &serial in threads {
         let path = path.join(format!("thread-{serial:05}.trace"));
         let file = create_file(&path, true)?;
         let format = drmemtrace::Writer::new(about(known, serial, begun));
-        let filter = Filter {
-            thread: Some(Thread(serial)),
-        };
-        let written = write(reader, known, &filter, limit, format, file);
+        let written = write(reader, known, &selection(args, Some(serial)), format, file);
         let (more, less) = written.with_context(|| format!("cannot write {}", path.display()))?;
-        accesses += more;
+        count += more;
         left_out.prefetches += less.prefetches;
     }
-    Ok((accesses, left_out))
+    Ok((count, left_out))
 }
 
 /// What the recording knows of a thread. Threads begin one after the other, so that readers keep their order.

@@ -207,102 +207,6 @@ impl Group {
 struct Collect {
     list: Vec<Descriptor>,
     sequence: u64,
-    /// The first half of an element of a string whose second half is to come.
-    half: Option<Access>,
-}
-
-impl Collect {
-    /// What was collected.
-    fn take(&mut self) -> Vec<Descriptor> {
-        if let Some(access) = self.half.take() {
-            self.single(&access);
-        }
-        std::mem::take(&mut self.list)
-    }
-
-    fn single(&mut self, access: &Access) {
-        self.list.push(iad(access, self.sequence));
-        self.sequence += 1;
-    }
-
-    /// Accesses of one string instruction: one or two of each element.
-    fn string(&mut self, accesses: &[Access]) -> bool {
-        let period = match accesses {
-            [a, b, ..] if a.kind == b.kind && a.size == b.size => 1,
-            _ => 2,
-        };
-        let trips = accesses.len() / period;
-        if trips < 3 {
-            return false;
-        }
-        let (accesses, half) = accesses.split_at(trips * period);
-        let stride = |w: &[Access]| w[period].addr.wrapping_sub(w[0].addr);
-        let same = |w: &[Access]| (w[0].kind, w[0].size) == (w[period].kind, w[period].size);
-        let regular = accesses.windows(period + 1).all(same)
-            && accesses
-                .windows(2 * period + 1)
-                .all(|w| stride(&w[..=period]) == stride(&w[period..]));
-        if !regular {
-            return false;
-        }
-        for i in 0..period {
-            let a = &accesses[i];
-            let first = iad(a, self.sequence + i as u64);
-            let distance = (accesses[i + period].addr.wrapping_sub(a.addr), period as u64);
-            let new = first.repeated(trips as u64, distance);
-            self.list.push(new);
-        }
-        self.join(period);
-        self.sequence += accesses.len() as u64;
-        self.half = half.first().copied();
-        true
-    }
-
-    /// Joins the last `period` descriptors with those before, if they go on where those end.
-    fn join(&mut self, period: usize) {
-        let Some(at) = self.list.len().checked_sub(2 * period) else {
-            return;
-        };
-        let (before, new) = self.list[at..].split_at(period);
-        let goes_on = |(a, b): (&Descriptor, &Descriptor)| match (a, b) {
-            (
-                Rsd {
-                    address,
-                    length,
-                    stride,
-                    sequence,
-                    sequence_stride,
-                    source,
-                },
-                Rsd {
-                    address: to,
-                    stride: s,
-                    sequence: at,
-                    sequence_stride: q,
-                    source: same,
-                    ..
-                },
-            ) => {
-                (stride, sequence_stride, source) == (s, q, same)
-                    && address.wrapping_add(length.wrapping_mul(*stride)) == *to
-                    && sequence.wrapping_add(length.wrapping_mul(*sequence_stride)) == *at
-            }
-            _ => false,
-        };
-        if !before.iter().zip(new).all(goes_on) {
-            return;
-        }
-        let added: Vec<u64> = new
-            .iter()
-            .map(|d| if let Rsd { length, .. } = d { *length } else { 0 })
-            .collect();
-        self.list.truncate(at + period);
-        for (descriptor, added) in self.list[at..].iter_mut().zip(added) {
-            if let Rsd { length, .. } = descriptor {
-                *length += added;
-            }
-        }
-    }
 }
 
 fn iad(a: &Access, sequence: u64) -> Descriptor {
@@ -317,34 +221,17 @@ fn iad(a: &Access, sequence: u64) -> Descriptor {
     }
 }
 
-/// Fewer accesses of one instruction are not looked at as a string's.
-const STRING: usize = 8;
-
 impl AccessSink for Collect {
     fn accesses(&mut self, batch: &[Access]) {
-        let half = self.half.take();
-        let joined: Vec<Access>;
-        let mut batch = batch;
-        if let Some(half) = half {
-            joined = std::iter::once(half).chain(batch.iter().copied()).collect();
-            batch = &joined;
-        }
-        for run in batch.chunk_by(|a, b| a.pc == b.pc) {
-            if let Some(half) = self.half.take() {
-                self.single(&half);
-            }
-            if run.len() < STRING || !self.string(run) {
-                run.iter().for_each(|a| self.single(a));
-            }
+        for access in batch {
+            self.list.push(iad(access, self.sequence));
+            self.sequence += 1;
         }
     }
     fn wants_loops(&self) -> bool {
         true
     }
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {
-        if let Some(half) = self.half.take() {
-            self.single(&half);
-        }
         let each = run.body.len() as u64;
         for (j, a) in run.body.iter().enumerate() {
             self.list.push(Rsd {
@@ -460,7 +347,7 @@ impl<F: FnMut(Descriptor) -> bool> Walk<'_, F> {
             self.failed = Some(Error::Decode { at: self.at, source });
             self.going = false;
         }
-        list.append(&mut self.expander.flush().take());
+        list.append(&mut self.expander.flush().list);
     }
 }
 
@@ -478,7 +365,6 @@ pub fn describe(
     let collect = Collect {
         list: Vec::new(),
         sequence: head.first,
-        half: None,
     };
     let mut walk = Walk {
         known,
@@ -507,7 +393,7 @@ pub fn describe(
     if last && walk.going {
         let finished = walk.decoder.finish(&known.table, &mut walk.expander);
         finished.map_err(|source| Error::Decode { at: chunk.at, source })?;
-        list.append(&mut walk.expander.flush().take());
+        list.append(&mut walk.expander.flush().list);
         walk.give(&mut list);
     }
     Ok(walk.going)

@@ -1,0 +1,165 @@
+//! Replay as users meet it: parts of a recording, orders, hashes, descriptors, deep checks.
+use std::fs;
+use std::process::{Command, Output, Stdio};
+use tempfile::{tempdir, TempDir};
+
+fn memtrail(dir: &TempDir, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_memtrail"))
+        .current_dir(dir.path())
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn lines(dir: &TempDir, args: &[&str]) -> Vec<String> {
+    let output = memtrail(dir, args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {stderr}");
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .map(String::from)
+        .collect()
+}
+
+fn refused(dir: &TempDir, args: &[&str], message: &str) {
+    let output = memtrail(dir, args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{args:?}");
+    assert!(stderr.contains(message), "{stderr}");
+}
+
+#[test]
+fn parts_of_a_thread_are_parts_of_its_dump() {
+    let dir = tempdir().unwrap();
+    lines(&dir, &["record", "-o", "a", "--", "true"]);
+    let all = lines(&dir, &["dump", "a"]);
+    assert!(all.len() > 2000, "{}", all.len());
+    for (from, to) in [(0, 10), (777, 1555), (all.len() - 3, all.len() + 5)] {
+        let (f, t) = (from.to_string(), to.to_string());
+        let part = lines(&dir, &["dump", "--from", &f, "--to", &t, "a"]);
+        assert_eq!(part, all[from..to.min(all.len())]);
+    }
+    let part = lines(&dir, &["dump", "--thread", "0", "--from", "1000", "--limit", "7", "a"]);
+    assert_eq!(part, all[1000..1007]);
+    // Everything happened in the first hour, nothing after it.
+    assert_eq!(lines(&dir, &["dump", "--to", "3600s", "a"]), all);
+    assert_eq!(lines(&dir, &["dump", "--from", "3600s", "a"]), [""; 0]);
+    // Two parts by time are the whole.
+    for at in ["1us", "200us", "0.5ms"] {
+        let before = lines(&dir, &["dump", "--to", at, "a"]);
+        let after = lines(&dir, &["dump", "--from", at, "a"]);
+        assert_eq!([before, after].concat(), all, "{at}");
+    }
+    refused(
+        &dir,
+        &["dump", "--from", "1h", "a"],
+        "neither an access number nor a time",
+    );
+}
+
+#[test]
+fn several_threads_are_put_in_one_order() {
+    let dir = tempdir().unwrap();
+    lines(&dir, &["record", "-o", "a", "--", "sh", "-c", "/bin/true; /bin/true"]);
+    let all = lines(&dir, &["dump", "a"]);
+    let equal = lines(&dir, &["dump", "--order", "equal", "a"]);
+    assert_eq!(all.len(), equal.len());
+    assert_eq!(equal[..6].iter().map(|l| &l[..1]).collect::<String>(), "012012");
+    let mut sum = 0;
+    for thread in ["0", "1", "2"] {
+        let alone = lines(&dir, &["dump", "--thread", thread, "a"]);
+        let of = |all: &[String]| {
+            all.iter()
+                .filter(|l| l.starts_with(thread))
+                .cloned()
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(&all), alone);
+        assert_eq!(of(&equal), alone);
+        sum += alone.len();
+    }
+    assert_eq!(sum, all.len());
+    // The shell waits for each of its children.
+    let first = |t: &str| all.iter().position(|l| l.starts_with(t)).unwrap();
+    let last = |t: &str| all.iter().rposition(|l| l.starts_with(t)).unwrap();
+    assert!(first("0") < first("1") && last("1") < first("2") && last("2") < last("0"));
+    refused(&dir, &["dump", "--from", "5", "a"], "--thread T");
+    assert_eq!(lines(&dir, &["dump", "--limit", "50", "a"]), all[..50]);
+    // Whatever the order, the hash is the same.
+    assert_eq!(
+        lines(&dir, &["dump", "--hash", "a"]),
+        lines(&dir, &["dump", "--hash", "--order", "equal", "a"])
+    );
+}
+
+#[test]
+fn recordings_are_verified() {
+    let dir = tempdir().unwrap();
+    let run = ["--no-aslr", "--", "sh", "-c", "exec true"];
+    lines(&dir, &[&["record", "--verify", "-o", "a"], &run[..]].concat());
+    lines(&dir, &[&["record", "--probes", "naive", "-o", "b"], &run[..]].concat());
+    let deep = lines(&dir, &["check", "--deep", "a"]).join("\n");
+    assert!(deep.contains("the hashes agree"), "{deep}");
+    let deep = lines(&dir, &["check", "--deep", "b"]).join("\n");
+    assert!(!deep.contains("hashes") && deep.contains("accesses, states"), "{deep}");
+    let hash = lines(&dir, &["dump", "--hash", "a"]);
+    assert_eq!(hash.len(), 2);
+    assert!(hash[0].starts_with("0 ") && hash[1].starts_with("all "));
+    // Another hash in the file, and all checksums right.
+    let mut bytes = fs::read(dir.path().join("a")).unwrap();
+    let word = hash[0].rsplit(' ').next().unwrap().as_bytes();
+    let at = bytes.windows(word.len()).rposition(|w| w == word).unwrap() + word.len() - 1;
+    bytes[at] = if bytes[at] == b'0' { b'1' } else { b'0' };
+    let end = bytes.windows(4).rposition(|w| w == b"MTRK").unwrap();
+    let footer = bytes.len() - 16;
+    let crc = crc32(&bytes[end + 72..footer]);
+    bytes[end + 64..end + 68].copy_from_slice(&crc.to_le_bytes());
+    let crc = crc32(&bytes[end..end + 68]);
+    bytes[end + 68..end + 72].copy_from_slice(&crc.to_le_bytes());
+    fs::write(dir.path().join("c"), bytes).unwrap();
+    lines(&dir, &["check", "c"]);
+    refused(
+        &dir,
+        &["check", "--deep", "c"],
+        "thread 0 are not those that were recorded",
+    );
+}
+
+/// As in zlib.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |mut crc, &byte| {
+        crc ^= u32::from(byte);
+        for _ in 0..8 {
+            crc = crc >> 1 ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
+        }
+        crc
+    })
+}
+
+#[test]
+fn descriptors_and_trees_are_printed() {
+    let dir = tempdir().unwrap();
+    lines(&dir, &["record", "-o", "a", "--", "true"]);
+    let tuples = lines(&dir, &["dump", "--descriptors", "a"]);
+    assert!(
+        tuples[0].starts_with("thread 0, process 0, accesses 0 to "),
+        "{}",
+        tuples[0]
+    );
+    assert!(tuples[1].starts_with("source 0: 0x"), "{}", tuples[1]);
+    for name in ["IAD <0x", "RSD <0x", "PRSD <0x"] {
+        assert!(tuples.iter().any(|l| l.starts_with(name)), "no {name}");
+    }
+    let some = lines(&dir, &["dump", "--descriptors", "--limit", "9", "a"]);
+    assert_eq!(some, tuples[..some.len()]);
+    assert_eq!(some.iter().filter(|l| l.contains('<')).count(), 9);
+    let tree = lines(&dir, &["dump", "--tree", "a"]);
+    assert!(tree.iter().any(|l| l.starts_with("  loop ")), "no loop");
+    assert!(
+        tree.iter().any(|l| l.contains("ld-linux") && l.contains(": r")),
+        "no block"
+    );
+    assert_eq!(lines(&dir, &["dump", "--tree", "--limit", "4", "a"]), tree[..4]);
+    refused(&dir, &["dump", "--tree", "--from", "4", "a"], "cannot be used with");
+}

@@ -1,0 +1,327 @@
+#!/usr/bin/env python3
+"""An independent reader of memtrail recordings, written from docs/trace-format.md alone.
+
+It decodes a whole file to its accesses and believes nothing: checksums, heads, index, counts and totals are all
+verified. It is made to be compared with the page and with `memtrail dump`, not to be fast. Headings in capitals name the
+section of the page that the code below them follows; container.py, plans.py and streams.py have the others.
+
+    memtrail_reader.py FILE              every access, one thread after the other
+    memtrail_reader.py --thread T FILE   the accesses of one thread, as `memtrail dump --thread T FILE` prints them
+    memtrail_reader.py --check FILE      only verify
+    memtrail_reader.py --features FILE   only verify, and name what of the format the file makes use of
+"""
+
+import argparse
+import sys
+
+from container import BLOCKS, EVENTS, LOW32, STREAM, WORD, Damage, File, demand, unpack
+from plans import FIRST, GS, PREFETCH, RSP, BlocksDecoder
+from streams import CUT, LEFT, SIGNAL, SIGRETURN, STATE, decode_stream
+
+# ---------------------------------------------------------------------------------------------------------------------
+# EVENTS
+
+PROCESS, THREAD, THREAD_END, MAP, UNMAP, EXIT, WARN, MODULE = range(1, 9)
+EXEC = 2
+
+
+def decode_events(chunk):
+    (fields,) = unpack(chunk, 1)
+    address = time = 0
+    while fields.more():
+        kind = fields.byte()
+        demand(PROCESS <= kind <= MODULE, "an event of unknown kind")
+        event = {"event": kind}
+        if kind == MODULE:
+            event["path"] = fields.text()
+            length = fields.number()
+            event["build_id"] = fields.bytes(length - 1) if length else None
+        else:
+            event["process"] = fields.number(1 << 32)
+        if kind == PROCESS:
+            event["serial"] = fields.number(1 << 32)
+            event["parent"] = fields.number(1 << 32) - 1
+            event["pid"], event["how"] = fields.number(1 << 32), fields.number(1 << 32)
+        elif kind in (THREAD, THREAD_END):
+            event["serial"] = fields.number(1 << 32)
+            event["tid" if kind == THREAD else "status"] = fields.number(1 << 32)
+            event["time"] = time = (time + fields.signed()) & WORD
+        elif kind in (MAP, UNMAP):
+            event["address"] = (address + fields.signed()) & WORD
+            event["length"] = fields.number()
+            address = (event["address"] + event["length"]) & WORD
+            if kind == MAP:
+                event["offset"], event["protection"] = fields.number(), fields.number(1 << 32)
+                event["path"] = fields.text()
+        elif kind == EXIT:
+            event["status"] = fields.number()
+        elif kind == WARN:
+            event["text"] = fields.text()
+        yield event
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# FROM RECORDS TO ACCESSES
+
+
+class Cut:
+    def __init__(self, instruction, rcx, rsi, rdi, lanes):
+        self.instruction, self.rcx, self.rsi, self.rdi, self.lanes = instruction, rcx, rsi, rdi, lanes
+
+
+class Counts:
+    def __init__(self):
+        self.kinds = [0, 0, 0]
+        self.bytes = self.instructions = self.blocks = 0
+        self.features = set()
+
+
+class Thread:
+    """The records of one thread, one by one, and the accesses that follow."""
+
+    def __init__(self, serial, table, xsave, counts, out):
+        self.serial, self.table, self.xsave, self.counts, self.out = serial, table, xsave, counts, out
+        self.carried = [0, 0, 0]
+        self.slots = []
+        self.loop = None  # the partly affine loop whose next iteration may follow
+        self.held = None  # the last block record, until the next record shows how it was left
+        self.made = 0  # accesses so far
+        self.hash = 0
+
+    def state(self):
+        values = self.slots[FIRST : FIRST + self.loop.words - 1] if self.loop else []
+        loop = 1 + self.loop.id if self.loop else 0
+        return {"carried": list(self.carried), "loop": loop, "values": values, "held": self.held or []}
+
+    def record(self, record):
+        head = record[0]
+        if head == CUT or head >= LEFT:
+            demand(self.held, "a CUT or LEFT that follows no block")
+            held, self.held = self.held, None
+            self.execute(held, record)
+            return
+        self.finish()
+        if head >= 64:
+            self.held = record
+        elif head == STATE:
+            self.carried = record[1:]
+        else:
+            self.counts.features.add({SIGNAL: "signal", SIGRETURN: "sigreturn"}[head])
+
+    def finish(self):
+        """The last record is taken as it is."""
+        if self.held:
+            held, self.held = self.held, None
+            self.execute(held, None)
+
+    def execute(self, record, after):
+        block = self.table[record[0]]
+        cut = way_out = None
+        if after and after[0] == CUT:
+            cut = Cut(*after[1:])
+            self.counts.features.add("cut")
+            demand(cut.instruction < len(block.offsets), "a CUT behind the block")
+        elif after:
+            ways = [w for w in block.ways_out if LEFT + w.instruction == after[0]]
+            demand(ways, "a LEFT through no way out")
+            way_out = ways[0]
+            self.counts.features.add("left")
+        # 1. Load
+        if record[0] == block.id:
+            self.slots = self.carried + record[1:] + [0] * len(block.derived)
+        else:
+            demand(self.loop is block, "an iteration without the first")
+            self.counts.features.add("partly affine loop")
+            for slot, value in zip(block.free, record[1:]):
+                self.slots[slot] = value
+        self.slots[RSP : GS + 1] = self.carried
+        # 2. Adjust
+        exit_slot = FIRST + block.words - 2
+        if way_out and block.counter:
+            value = self.slots[exit_slot] - way_out.moved
+            self.slots[exit_slot] = value & (LOW32 if block.counter.low32 else WORD)
+        # 3. Count
+        whole = 0 if after else 1
+        if block.counter:
+            whole = self.iterations(block.counter, self.slots[exit_slot], bool(after))
+            self.counts.features.add("affine loop")
+        # 4. Whole iterations
+        for _ in range(whole):
+            block.derive(self.slots)
+            for instruction, kind, shape in block.accesses:
+                self.make(block, instruction, shape, shape.accesses(kind, self.slots, self.xsave))
+            rsp = block.exit_rsp(self.slots)
+            for step in block.steps:
+                step.take(self.slots)
+            self.slots[RSP] = rsp
+            self.counts.blocks += 1
+            self.counts.instructions += len(block.offsets)
+        # 5. The last, partial one
+        if after:
+            block.derive(self.slots)
+            before = cut.instruction if cut else way_out.instruction + 1
+            for instruction, kind, shape in block.accesses:
+                if instruction < before:
+                    self.make(block, instruction, shape, shape.accesses(kind, self.slots, self.xsave))
+                elif cut and instruction == before:
+                    self.make(block, instruction, shape, shape.partial(kind, self.slots, cut))
+            self.counts.blocks += 1
+            self.counts.instructions += before
+        # 6. Carry
+        if way_out:
+            self.carried[RSP] = way_out.rsp(self.slots)
+        elif not cut:
+            self.carried[RSP] = self.slots[RSP]
+        self.loop = block if block.free is not None and not after else None
+
+    def iterations(self, counter, exit, left_early):
+        distance = exit - self.slots[counter.slot]
+        if counter.by < 0:
+            distance = -distance
+        size = abs(counter.by)
+        whole = (distance & (LOW32 if counter.low32 else WORD)) // size
+        if whole == 0 and not left_early:
+            demand(counter.low32 and size & (size - 1) == 0, "a loop without iterations")
+            whole = (1 << 32) // size
+        return whole
+
+    def hash_in(self, pc, kind, address, size):
+        """INDEX, END, FOOTER: verify."""
+        word = address * 0xBF58476D1CE4E5B9 + pc * 0x94D049BB133111EB + (4 * size + kind) * 0xD6E8FEB86659FD93
+        rotated = (self.hash << 5 | self.hash >> 59) & WORD
+        self.hash = (rotated ^ word & WORD) * 0x9E3779B97F4A7C15 & WORD
+
+    def make(self, block, instruction, shape, accesses):
+        pc = (block.pc + block.offsets[instruction]) & WORD
+        for kind, address, size in accesses:
+            self.counts.features.add(type(shape).__name__)
+            self.made += 1
+            self.hash_in(pc, kind, address, size)
+            self.counts.kinds[kind] += 1
+            if kind != PREFETCH:
+                self.counts.bytes += size
+            if self.out:
+                self.out(f"{self.serial} {pc:#x} {'RWP'[kind]} {address:#x} {size}\n")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The whole file
+
+
+class Recording:
+    """Reads a file once, in order; `lines` has the accesses of each thread."""
+
+    def __init__(self, data, wanted=None, keep=True):
+        self.file = File(data)
+        self.xsave = (self.file.header["xcr0"], self.file.header["xsave"])
+        self.table = {}  # by id; a partly affine loop has two
+        self.counts = Counts()
+        self.threads, self.processes, self.known_threads, self.execs = {}, set(), set(), set()
+        self.lines = {}
+        self.wanted, self.keep = wanted, keep
+        self.words = 0
+        for chunk in self.file.chunks:
+            try:
+                {BLOCKS: self.blocks, EVENTS: self.events, STREAM: self.stream}[chunk.kind](chunk)
+            except Damage as damage:
+                raise Damage(f"the chunk at byte {chunk.at}: {damage}") from damage
+            except IndexError as error:
+                raise Damage(f"the chunk at byte {chunk.at}: a plan refers to a slot that is not there") from error
+        for thread in self.threads.values():
+            thread.finish()
+        self.check_totals()
+
+    def blocks(self, chunk):
+        for block in BlocksDecoder(chunk).blocks():
+            for id in range(block.id, block.id + block.ids()):
+                demand(id not in self.table, f"block {id} is defined twice")
+                self.table[id] = block
+
+    def events(self, chunk):
+        for event in decode_events(chunk):
+            if event["event"] == THREAD:
+                self.known_threads.add(event["serial"])
+            if event["event"] == PROCESS:
+                if event["serial"] in self.processes or event["how"] == EXEC:
+                    self.execs.add(event["serial"])
+                self.processes.add(event["serial"])
+
+    def stream(self, chunk):
+        head, serial = chunk.head, chunk.head["thread"]
+        demand(serial in self.known_threads, f"thread {serial} was not introduced")
+        state, stamps, records = decode_stream(chunk, self.table, self.counts.features)
+        thread = self.threads.get(serial)
+        if thread is None:
+            lines = self.lines.setdefault(serial, [])
+            wanted = self.keep and self.wanted in (None, serial)
+            thread = Thread(serial, self.table, self.xsave, self.counts, lines.append if wanted else None)
+            self.threads[serial] = thread
+        # What a reader that begins here would go on from.
+        demand(state == thread.state(), "the state is not that of the reader")
+        demand(head["first"] == thread.made, "accesses before this chunk are missing")
+        before = thread.made
+        words = 0
+        for record in records:
+            words += len(record)
+            demand(words <= head["words"], "more words than the head says")
+            thread.record(record)
+        demand(words == head["words"], "fewer words than the head says")
+        demand(thread.made - before == head["accesses"], "another number of accesses than the head says")
+        demand(head["begin"] <= head["end"], "a chunk ends before it begins")
+        self.words += words
+
+    def features(self):
+        met = set(self.counts.features)
+        if len(self.threads) > 1:
+            met.add("threads")
+        if len(self.processes) > 1:
+            met.add("processes")
+        if self.execs:
+            met.add("exec")
+        if len(self.threads) < sum(chunk.kind == STREAM for chunk in self.file.chunks):
+            met.add("several chunks of a thread")
+        return met
+
+    def check_totals(self):
+        reads, writes, prefetches = self.counts.kinds
+        found = {
+            "accesses": reads + writes + prefetches,
+            "reads": reads,
+            "writes": writes,
+            "prefetches": prefetches,
+            "bytes": self.counts.bytes,
+            "instructions": self.counts.instructions,
+            "blocks": self.counts.blocks,
+            "ring_words": self.words,
+        }
+        for name, value in found.items():
+            said = self.file.totals[name]
+            demand(value == said, f"{name}: {value}, but the totals say {said}")
+        if "verify" in self.file.totals:
+            self.counts.features.add("verify")
+            made = {t.serial: (t.made, t.hash) for t in self.threads.values() if t.made}
+            said = {v["thread"]: (v["accesses"], int(v["hash"], 16)) for v in self.file.totals["verify"]}
+            demand(made == said, "the accesses are not those that were recorded")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Reads a memtrail recording.")
+    parser.add_argument("--thread", type=int, help="print only this thread, by its serial number")
+    parser.add_argument("--check", action="store_true", help="print no accesses")
+    parser.add_argument("--features", action="store_true", help="print what of the format is made use of instead")
+    parser.add_argument("file")
+    arguments = parser.parse_args()
+    with open(arguments.file, "rb") as file:
+        data = file.read()
+    try:
+        recording = Recording(data, arguments.thread, not (arguments.check or arguments.features))
+    except Damage as damage:
+        sys.exit(f"{arguments.file}: {damage}")
+    if arguments.features:
+        print("\n".join(sorted(recording.features())))
+    for serial in sorted(recording.lines):
+        sys.stdout.writelines(recording.lines[serial])
+
+
+if __name__ == "__main__":
+    main()
