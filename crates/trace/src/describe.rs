@@ -259,6 +259,8 @@ struct Walk<'k, F> {
     decoder: ThreadDecoder,
     expander: Expander<'k, Collect>,
     words: Vec<u64>,
+    /// Words that the chunk may still have.
+    left: u64,
     /// Takes descriptors that are ready; says whether it wants more.
     out: F,
     going: bool,
@@ -337,6 +339,15 @@ impl<F: FnMut(Descriptor) -> bool> Walk<'_, F> {
         };
         words.words.clear();
         words.push(key, parameters);
+        match self.left.checked_sub(words.words.len() as u64) {
+            Some(left) => self.left = left,
+            None => {
+                let what = "a stream has another length than its head says";
+                self.failed = Some(Error::Damaged { at: self.at, what });
+                self.going = false;
+                return;
+            }
+        }
         if !cut {
             // Something that means nothing follows: so the record is known to be whole.
             words.words.push(SIGRETURN);
@@ -372,6 +383,7 @@ pub fn describe(
         decoder: ThreadDecoder::resume(Thread(head.thread), &stream.state),
         expander: Expander::new(&known.xsave, collect),
         words: Vec::new(),
+        left: head.words,
         out,
         going: true,
         failed: None,

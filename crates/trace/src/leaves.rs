@@ -33,6 +33,14 @@ struct Entry {
 
 const PAGE: usize = 256;
 
+/// The words around a record's values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    pub head: u64,
+    /// The LEFT behind them, or 0.
+    pub left: u64,
+}
+
 /// All leaves of a recording so far. A clone is cheap, and does not see what is added later.
 #[derive(Clone, Debug, Default)]
 pub struct Leaves {
@@ -77,6 +85,16 @@ impl Leaves {
         let id = usize::try_from(id).ok()?;
         let entry = self.pages.get(id / PAGE)?.get(id % PAGE)?;
         (entry.words != 0).then_some(entry)
+    }
+
+    /// What stands around a leaf's parameters; `None` if they do not stand there as they are.
+    pub(crate) fn frame(&self, key: u32) -> Option<Frame> {
+        let (head, exit) = (u64::from(key / EXITS), key % EXITS);
+        let left = match exit.checked_sub(1) {
+            None => 0,
+            Some(side) => LEFT | u64::from(*self.entry(head)?.sides.get(side as usize)?),
+        };
+        (head != LONE_LEFT).then_some(Frame { head, left })
     }
 
     /// The events that a run of whole records stands for, added to `events`.

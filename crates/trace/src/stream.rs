@@ -7,10 +7,10 @@
 //! ```
 //! A stamp says that so many accesses after the previous one the time was that many ticks later; before the first is
 //! the chunk's begin. Between stamps time is taken to pass evenly.
-use crate::leaves::{Leaves, Words};
+use crate::leaves::{Frame, Leaves, Words};
 use crate::varint::{put, Bad, Fields};
 use memtrail_collect::{DecodeError, State};
-use memtrail_descriptor::{decode, fold, Encoder, Events, Folder, Pack};
+use memtrail_descriptor::{decode, fold, Definition, Encoder, Events, Folder, Pack};
 
 /// A point among the accesses of a chunk, and in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,10 +185,25 @@ impl<'s> Expansion<'s> {
             left.is_some() && !stopped
         };
         let events = &self.stream.events;
+        let leaf = |kind| match events.dictionary.definition(kind) {
+            Definition::Leaf(key) => leaves.frame(*key),
+            Definition::Loop(_) => None,
+        };
+        let frames: Vec<Option<Frame>> = (0..events.dictionary.len() as u32).map(leaf).collect();
         let mut going = true;
         while going && self.event < events.len() {
             let i = self.event;
             self.event += 1;
+            if let Some(frame) = frames[events.kind(i) as usize] {
+                // Most events are records by themselves.
+                words.words.push(frame.head);
+                words.words.extend_from_slice(events.parameters(i));
+                if frame.left != 0 {
+                    words.words.push(frame.left);
+                }
+                going = words.words.len() < BATCH || deliver(&mut words.words);
+                continue;
+            }
             let mut push = |key, parameters: &[u64]| {
                 words.push(key, parameters);
                 words.words.len() < BATCH || deliver(&mut words.words)

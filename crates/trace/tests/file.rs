@@ -4,8 +4,8 @@ mod common;
 use common::{header, message_list, recording, totals, Recording};
 use memtrail_collect::Message;
 use memtrail_trace::{
-    create, words, ChunkKind, Ending, Error, Known, Module, Reader, StreamHead, ThreadInfo, Totals, Writer,
-    CHUNK_HEAD_BYTES,
+    accesses, create, describe, stream, words, ChunkKind, Ending, Error, Known, Module, Reader, Selection, StreamHead,
+    ThreadInfo, Totals, Writer, CHUNK_HEAD_BYTES,
 };
 use proptest::prelude::*;
 use std::io::{Cursor, ErrorKind};
@@ -143,6 +143,12 @@ fn what_stands_before_the_damage_is_used() {
     }
 }
 
+/// A sink for accesses that do not matter.
+struct Nobody;
+impl memtrail_model::AccessSink for Nobody {
+    fn accesses(&mut self, _: &[memtrail_model::Access]) {}
+}
+
 proptest! {
     /// As somebody would damage a file who knows about checksums.
     #[test]
@@ -165,6 +171,15 @@ proptest! {
             }
         }
         let _ = memtrail_trace::check(&mut reader);
+        let _ = memtrail_trace::check_deep(&mut reader);
+        if let Ok(known) = Known::read(&mut reader) {
+            let _ = accesses(&mut reader, &known, &Selection::default(), &mut Nobody);
+            for chunk in &known.streams {
+                if let Ok(stream) = stream(&mut reader, &known, chunk) {
+                    let _ = describe(&known, chunk, &stream, true, |_| true);
+                }
+            }
+        }
     }
 }
 
