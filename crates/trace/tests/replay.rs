@@ -1,5 +1,4 @@
 //! Replay of recordings made by hand: selections, orders, heads that are wrong, and which chunks are read.
-#[allow(dead_code)] // it has more than is needed here
 mod common;
 
 use common::{blocks, header, table};
