@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An independent reader of memtrail recordings, written from docs/trace-format.md alone.
+"""A second reader of memtrail recordings: it follows docs/trace-format.md and shares no code with memtrail.
 
 It decodes a whole file to its accesses and believes nothing: checksums, heads, index, counts and totals are all
 verified. It is made to be compared with the page and with `memtrail dump`, not to be fast. Headings in capitals name the

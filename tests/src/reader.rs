@@ -1,4 +1,5 @@
-//! The independent reader, `reader/memtrail_reader.py`: written from docs/trace-format.md alone, and compared with `memtrail dump`.
+//! The independent reader, `reader/memtrail_reader.py`: follows docs/trace-format.md, shares no code with memtrail, and is
+//! compared with `memtrail dump`.
 
 use crate::compare::{parse, same_accesses};
 use crate::run::{dump, text_of};

@@ -5,7 +5,7 @@
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use memtrail_tests::guest::{self, Guest};
-use memtrail_tests::run::{record, Configuration, Probes};
+use memtrail_tests::run::{record, text_of, Configuration, Probes};
 use memtrail_tests::{cpu, reader, tools};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -91,6 +91,23 @@ fn many_chunks() -> Result<(), Failed> {
     )
 }
 
+/// A recording that was made from another one's accesses, by no recorder.
+fn imported() -> Result<(), Failed> {
+    let accesses = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/valid/threads_raw_clone.v2.txt");
+    let trace = trace("imported");
+    let mut import = Command::new(tools::memtrail()?);
+    import.args(["import", "--force", "--format", "text", "--output"]);
+    import.arg(&trace).arg(&accesses);
+    text_of(import)?;
+    let read = reader::accesses(&trace)?;
+    if read != std::fs::read_to_string(&accesses)? {
+        return Err(format!("other accesses than {}:\n{read}", accesses.display()).into());
+    }
+    reader::agree(&trace)?;
+    std::fs::remove_file(&trace)?;
+    Ok(())
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let guests = match guest::all() {
@@ -102,6 +119,7 @@ fn main() -> ExitCode {
     };
     let mut trials = vec![
         Trial::test("many_chunks", many_chunks),
+        Trial::test("imported", imported),
         Trial::test("true", || check("true", Path::new("/usr/bin/true"), &[], LOOP, &[])),
     ];
     for name in GUESTS {

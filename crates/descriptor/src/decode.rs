@@ -217,7 +217,7 @@ pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: us
         }
         events.kinds.push(k);
         events.starts.push(events.values.len() as u32);
-        next = match op & 7 {
+        next = match op & !FAILED {
             rank if (rank as usize) < RECENT => {
                 let recent = &mut kinds[k as usize].recent;
                 to_front(recent, rank as usize);
@@ -228,7 +228,11 @@ pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: us
             _ => return Err(Error::Inconsistent),
         };
     }
-    Ok(events)
+    if explicit.is_empty() && relations.next().is_none() && relations.remainder().is_empty() {
+        Ok(events)
+    } else {
+        Err(Error::Inconsistent)
+    }
 }
 
 /// How the next event's kind is told.
@@ -351,7 +355,11 @@ fn column_heads(heads: &[u8], columns: usize, most: usize) -> Result<Vec<Coded>,
             residual: 0,
         };
         if count > 0 {
-            this.base = take(&mut from).ok_or(Error::CutOff)? as u8;
+            let base = take(&mut from).ok_or(Error::CutOff)?;
+            this.base = u8::try_from(base)
+                .ok()
+                .filter(|&b| b <= BASE_LEAST)
+                .ok_or(Error::Inconsistent)?;
             if this.base == BASE_LEAST {
                 this.least = take(&mut from).ok_or(Error::CutOff)?;
             }

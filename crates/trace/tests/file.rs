@@ -2,10 +2,10 @@
 mod common;
 
 use common::{header, message_list, recording, totals, Recording};
-use memtrail_collect::Message;
+use memtrail_collect::{Message, State};
 use memtrail_trace::{
-    accesses, create, describe, stream, words, ChunkKind, Ending, Error, Known, Module, Reader, Selection, StreamHead,
-    ThreadInfo, Totals, Writer, CHUNK_HEAD_BYTES,
+    accesses, compress, create, describe, stream, words, ChunkKind, Ending, Error, Known, Leaves, Module, Reader,
+    Selection, StreamHead, ThreadInfo, Totals, Writer, CHUNK_HEAD_BYTES,
 };
 use proptest::prelude::*;
 use std::io::{Cursor, ErrorKind};
@@ -290,4 +290,30 @@ fn a_full_disk_is_an_error_of_its_own() {
     let mut writer = Writer::new(Small(400), &header()).unwrap();
     let error = (0..100).find_map(|_| writer.stream(&StreamHead::default(), 5, &[5; 50]).err());
     assert_eq!(error.unwrap().kind(), ErrorKind::StorageFull);
+}
+
+#[test]
+fn a_chunk_that_is_one_loop_over_blocks_without_values() {
+    let mut table = common::table();
+    for id in 64..70 {
+        // push rax; pop rax; ret
+        table.define(id, 0x40_1000, &[0x50, 0x58, 0xc3]).unwrap();
+    }
+    let mut leaves = Leaves::default();
+    table.blocks().iter().for_each(|b| leaves.add(b));
+    let records: Vec<u64> = (0..6000).map(|i| 64 + i % 6).collect();
+    // One event with one parameter, of the last of seven kinds.
+    let (payload, raw_bytes) = compress(&records, State::default(), 0, &leaves).unwrap();
+    assert!(payload.len() < 120);
+    let mut writer = Writer::new(Vec::new(), &header()).unwrap();
+    writer.blocks(table.blocks()).unwrap();
+    let head = StreamHead {
+        words: 6000,
+        ..StreamHead::default()
+    };
+    writer.stream(&head, raw_bytes, &payload).unwrap();
+    let (bytes, _) = writer.finish(&totals()).unwrap();
+    let mut reader = Reader::open(Cursor::new(bytes)).unwrap();
+    let known = Known::read(&mut reader).unwrap();
+    assert_eq!(words(&mut reader, &known, &known.streams[0]).unwrap(), records);
 }
