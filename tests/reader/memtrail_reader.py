@@ -87,6 +87,7 @@ class Thread:
         self.held = None  # the last block record, until the next record shows how it was left
         self.made = 0  # accesses so far
         self.hash = 0
+        self.time = 0  # the end of the last chunk
 
     def state(self):
         values = self.slots[FIRST : FIRST + self.loop.words - 1] if self.loop else []
@@ -267,7 +268,8 @@ class Recording:
             thread.record(record)
         demand(words == head["words"], "fewer words than the head says")
         demand(thread.made - before == head["accesses"], "another number of accesses than the head says")
-        demand(head["begin"] <= head["end"], "a chunk ends before it begins")
+        demand(thread.time <= head["begin"] <= head["end"], "a chunk before its thread's chunk before")
+        thread.time = head["end"]
         self.words += words
 
     def features(self):

@@ -212,7 +212,7 @@ fn rechunked(bytes: Vec<u8>) -> Vec<u8> {
     }
     for chunk in &known.streams {
         let StreamHead { thread, process, .. } = chunk.head.stream;
-        let (begin, end) = (chunk.head.stream.begin, chunk.head.stream.end);
+        let mut begin = chunk.head.stream.begin;
         let mut decoder = ThreadDecoder::new(Thread(thread));
         let mut counter = Counter::new(&known.xsave);
         let all = words(&mut reader, &known, chunk).unwrap();
@@ -230,9 +230,10 @@ fn rechunked(bytes: Vec<u8>) -> Vec<u8> {
                 first,
                 accesses: counter.accesses() - first,
                 begin,
-                end,
+                end: begin + 1,
                 words: piece.len() as u64,
             };
+            begin = head.end;
             writer.stream(&head, raw_bytes, &payload).unwrap();
         }
     }

@@ -1,5 +1,6 @@
 //! The command line.
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
+use memtrail_trace::Limits;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -72,6 +73,9 @@ pub enum Task {
     DemoKernel,
 }
 
+const DEFAULT_MEMORY: u32 = (Limits::DEFAULT_BYTES >> 20) as u32;
+const LEAST_MEMORY: i64 = (Limits::LEAST_BYTES >> 20) as i64;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ProbeMode {
     /// No probes: translate only.
@@ -110,6 +114,9 @@ pub struct RecordArgs {
     /// Hash every access while recording, in the slowest and simplest way, for `check --deep` to compare with.
     #[arg(long)]
     pub verify: bool,
+    /// Most memory for compressing, in MB; the target waits rather than that it is exceeded.
+    #[arg(long, value_name = "MB", default_value_t = DEFAULT_MEMORY, value_parser = clap::value_parser!(u32).range(LEAST_MEMORY..=1 << 20))]
+    pub memory: u32,
     /// Write times and totals to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
@@ -135,6 +142,7 @@ impl RecordArgs {
             no_follow: false,
             no_aslr: false,
             verify: false,
+            memory: DEFAULT_MEMORY,
             summary: None,
             command,
         }

@@ -34,7 +34,7 @@ impl Sink for Watched {
     }
     fn records(&mut self, piece: &Piece<'_>) -> io::Result<()> {
         self.pipeline.records(piece)?;
-        self.progress.add(piece.words.len(), Some(self.pipeline.written()));
+        self.progress.add(piece.accesses, Some(self.pipeline.written()));
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 //! It appears only if stderr is a terminal and the recording takes more than a moment, so short runs and scripts see nothing
 //! of it. Everything else we say goes through [`aside`], which takes the line away meanwhile.
 use crate::format::{bytes, thousands};
+use crate::info::bits_per_access;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +20,9 @@ static UP: Mutex<Option<ProgressBar>> = Mutex::new(None);
 pub struct Progress {
     begin: Instant,
     next: Duration,
-    words: u64,
+    accesses: u64,
+    /// The target, if there is one.
+    pid: Option<i32>,
 }
 
 impl Progress {
@@ -27,25 +30,57 @@ impl Progress {
         Progress {
             begin: Instant::now(),
             next: AFTER,
-            words: 0,
+            accesses: 0,
+            pid: None,
         }
     }
 
-    /// So many words came; `written` bytes are in the file.
-    pub fn add(&mut self, words: usize, written: Option<u64>) {
-        self.words += words as u64;
+    /// Of a recording: also tells how much longer it takes than the target needs.
+    pub fn of(pid: i32) -> Progress {
+        Progress {
+            pid: Some(pid),
+            ..Progress::new()
+        }
+    }
+
+    /// So many accesses came; `written` bytes are in the file.
+    pub fn add(&mut self, accesses: u64, written: Option<u64>) {
+        self.accesses += accesses;
         let now = self.begin.elapsed();
         if now < self.next {
             return;
         }
         self.next = now + EVERY;
+        let mut message = format!("{} accesses", thousands(self.accesses));
+        if let Some(written) = written {
+            let bits = bits_per_access(written, self.accesses);
+            message += &format!(", {} written ({bits:.2} bits each)", bytes(written));
+        }
+        message += &format!(", {} s", now.as_secs());
+        let worked = self.pid.and_then(cpu_time).filter(|t| !t.is_zero());
+        if let Some(worked) = worked {
+            let slowdown = now.as_secs_f64() / worked.as_secs_f64();
+            message += &format!(", {slowdown:.1} times the target's own");
+        }
         let mut up = UP.lock().unwrap_or_else(PoisonError::into_inner);
         let line = up.get_or_insert_with(line);
-        let written = written.map_or_else(String::new, |n| format!(", {} written", bytes(n)));
-        let (words, seconds) = (thousands(self.words), now.as_secs());
-        line.set_message(format!("{words} words recorded{written}, {seconds} s"));
+        line.set_message(message);
         line.tick();
     }
+}
+
+/// The processor time a process has used so far.
+fn cpu_time(pid: i32) -> Option<Duration> {
+    parse_cpu_time(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// User and system time stand in fields 14 and 15, in hundredths of a second. The second field is a name in parentheses
+/// that may hold anything.
+fn parse_cpu_time(stat: &str) -> Option<Duration> {
+    let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(Duration::from_millis(10 * (user + system)))
 }
 
 impl Drop for Progress {
@@ -68,5 +103,18 @@ pub fn aside(f: impl FnOnce()) {
     match &*UP.lock().unwrap_or_else(PoisonError::into_inner) {
         Some(line) => line.suspend(f),
         None => f(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_time_is_found_whatever_the_name() {
+        let stat = "17 (a) b) R 1 2 3 4 5 6 7 8 9 10 250 31 0 0 20 0 1 0 5 6";
+        assert_eq!(parse_cpu_time(stat), Some(Duration::from_millis(2810)));
+        assert_eq!(parse_cpu_time("17 (a) R 1 2"), None);
+        assert!(cpu_time(std::process::id() as i32).is_some());
     }
 }

@@ -60,7 +60,7 @@ impl Sink for Watched<'_> {
             }
             Store::Nowhere => None,
         };
-        self.progress.add(piece.words.len(), written);
+        self.progress.add(piece.accesses, written);
         Ok(())
     }
     fn warning(&mut self, text: &str) {
@@ -161,7 +161,7 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
     let (store, path) = match output.map(|o| o.start(&header)) {
         None => (Store::Nowhere, None),
         Some(Ok((writer, path))) => {
-            let pipeline = Pipeline::new(writer, Limits::of(Limits::DEFAULT_BYTES));
+            let pipeline = Pipeline::new(writer, Limits::of((args.memory as usize) << 20));
             (Store::File(Box::new(pipeline)), Some(path))
         }
         Some(Err(error)) => {
@@ -171,7 +171,7 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
     };
     let mut watched = Watched {
         store,
-        progress: Progress::new(),
+        progress: Progress::of(pid),
         verifier,
     };
     let outcome = memtrail_collect::record(&session, target, &xsave, &mut watched, &mut notice)?;

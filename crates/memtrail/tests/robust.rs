@@ -808,10 +808,11 @@ fn progress_is_shown_on_terminals() {
     });
     assert_eq!(child.wait().unwrap().code(), Some(7));
     let text = reader.join().unwrap();
-    let lines = text.matches(" words recorded, ").count();
+    let lines = text.matches(" bits each), ").count();
     assert!(lines >= 1, "{text:?}");
-    assert!(text.contains("B written, "), "{text:?}");
-    let last = text.rsplit(" words recorded, ").next().unwrap();
+    assert!(text.contains("B written ("), "{text:?}");
+    assert!(text.contains(" times the target's own"), "{text:?}");
+    let last = text.rsplit(" bits each), ").next().unwrap();
     assert!(
         last.contains("accesses in a (") && last.contains("\u{1b}[2K"),
         "the line stays: {text:?}"

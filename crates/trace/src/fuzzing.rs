@@ -5,7 +5,7 @@
 use crate::chunk::{word, CHUNK_HEAD_BYTES, MAGIC};
 use crate::footer::{Footer, FOOTER_BYTES};
 use crate::stream::Zstd;
-use crate::{blocks, events, index, replay, Filter, Known, Leaves, Reader};
+use crate::{accesses, blocks, events, index, replay, Filter, Known, Leaves, Point, Reader, Selection};
 use memtrail_collect::{
     Consumer, Counter, DecodeError, Expander, Linear, Mark, Run, State, Table, Tally, ThreadDecoder,
 };
@@ -82,6 +82,18 @@ pub fn file(bytes: &[u8]) {
     counter.inner.counts(&known.table);
     let mut expander = Limited::new(Expander::new(&known.xsave, Counts::default()).with_limit(ENOUGH));
     let _ = replay(&mut reader, &known, &all, &mut expander, |e| !e.full() && go_on());
+    let selection = Selection {
+        limit: ENOUGH,
+        ..Selection::default()
+    };
+    let _ = accesses(&mut reader, &known, &selection, &mut Counts::default());
+    let later = Selection {
+        thread: known.streams.first().map(|c| Thread(c.head.stream.thread)),
+        from: Some(Point::Access(3)),
+        to: Some(Point::Time(1300)),
+        ..selection
+    };
+    let _ = accesses(&mut reader, &known, &later, &mut Counts::default());
 }
 
 /// Makes the checksums of a damaged file right again, as far as its chunks can be found.
