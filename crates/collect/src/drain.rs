@@ -99,6 +99,15 @@ struct Seen {
     read: usize,
 }
 
+/// What is known of a thread that may write more.
+#[derive(Debug)]
+struct Counted {
+    decoder: ThreadDecoder,
+    /// Accesses so far.
+    accesses: u64,
+    pid: i32,
+}
+
 pub(crate) struct Drain<'s, S> {
     session: &'s Session,
     sink: &'s mut S,
@@ -106,8 +115,9 @@ pub(crate) struct Drain<'s, S> {
     counter: Counter<'s>,
     seen: Vec<Seen>,
     watched: BTreeSet<i32>,
-    /// With the accesses of each thread so far.
-    decoders: HashMap<u32, (ThreadDecoder, u64)>,
+    decoders: HashMap<u32, Counted>,
+    /// Threads that said they end.
+    ended: BTreeSet<u32>,
     threads: BTreeSet<u32>,
     processes: BTreeSet<u32>,
     scratch: Vec<u64>,
@@ -134,6 +144,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             seen: Vec::new(),
             watched: BTreeSet::new(),
             decoders: HashMap::new(),
+            ended: BTreeSet::new(),
             threads: BTreeSet::new(),
             processes: BTreeSet::new(),
             scratch: Vec::with_capacity(BUFFER_WORDS),
@@ -217,7 +228,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             self.notice(slot, control);
             worked |= self.guard(|d| d.take(slot, control));
             if state == slot_state::CLOSED {
-                self.guard(|d| d.close(slot, control, true, false).map(|()| true));
+                self.guard(|d| d.close(slot, control, true).map(|()| true));
             }
         }
         worked
@@ -311,6 +322,9 @@ impl<'s, S: Sink> Drain<'s, S> {
                 Message::Thread { thread, .. } => {
                     self.threads.insert(*thread);
                 }
+                Message::ThreadEnd { thread, .. } => {
+                    self.ended.insert(*thread);
+                }
                 Message::Process { process, .. } => {
                     self.processes.insert(*process);
                 }
@@ -380,19 +394,21 @@ impl<'s, S: Sink> Drain<'s, S> {
     fn hand_on(&mut self, control: &Control, index: usize, words: &[u64]) -> Result<(), CollectError> {
         let thread = control.thread.load(Ordering::Relaxed);
         let before = self.counter.accesses();
-        let (decoder, counted) = self
-            .decoders
-            .entry(thread)
-            .or_insert_with(|| (ThreadDecoder::new(Thread(thread)), 0));
-        let state = decoder.state();
-        let end = decoder.feed_some(&self.table, words, &mut self.counter)?;
+        let counted = self.decoders.entry(thread).or_insert_with(|| Counted {
+            decoder: ThreadDecoder::new(Thread(thread)),
+            accesses: 0,
+            pid: 0,
+        });
+        counted.pid = control.pid.load(Ordering::Relaxed) as i32;
+        let state = counted.decoder.state();
+        let end = counted.decoder.feed_some(&self.table, words, &mut self.counter)?;
         if end == 0 {
             return Ok(());
         }
         self.report.ring_words += end as u64;
         let accesses = self.counter.accesses() - before;
-        let first = *counted;
-        *counted += accesses;
+        let first = counted.accesses;
+        counted.accesses += accesses;
         let head = &control.buffers[index];
         let begin = head.begin.load(Ordering::Relaxed);
         self.sink.records(&Piece {
@@ -432,25 +448,29 @@ impl<'s, S: Sink> Drain<'s, S> {
                 let wanted = (kind == slot_kind::DEFINITIONS) == definitions;
                 if seen.active && seen.owner_pid == pid && wanted {
                     self.take(slot, control)?;
-                    self.close(slot, control, false, exec)?;
+                    self.close(slot, control, false)?;
                 }
             }
+        }
+        if !exec {
+            let of_pid = |(&thread, counted): (&u32, &Counted)| (counted.pid == pid).then_some(thread);
+            let gone: Vec<u32> = self.decoders.iter().filter_map(of_pid).collect();
+            gone.into_iter().try_for_each(|thread| self.end(thread))?;
         }
         self.watched.remove(&pid);
         Ok(true)
     }
 
     /// Takes the rest of a slot and frees it. `by_itself`: the producer closed it, so what it
-    /// wrote is complete. `goes_on`: records of the thread may follow from another slot.
-    fn close(&mut self, slot: usize, control: &Control, by_itself: bool, goes_on: bool) -> Result<(), CollectError> {
+    /// wrote is complete. Unless the thread has said that it ends, records may follow from another slot: it execs.
+    fn close(&mut self, slot: usize, control: &Control, by_itself: bool) -> Result<(), CollectError> {
         self.take(slot, control)?;
         if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {
             let produced = control.produced.load(Ordering::Acquire);
             self.take_rest(slot, control, produced, by_itself)?;
             let thread = control.thread.load(Ordering::Relaxed);
-            let ended = if goes_on { None } else { self.decoders.remove(&thread) };
-            if let Some((mut decoder, _)) = ended {
-                decoder.finish(&self.table, &mut self.counter)?;
+            if self.ended.remove(&thread) {
+                self.end(thread)?;
             }
         }
         // A thread that closed its slot left only what was just read; one that died may have left
@@ -461,6 +481,15 @@ impl<'s, S: Sink> Drain<'s, S> {
             self.session.clear(slot)?;
         }
         self.free(slot, control);
+        Ok(())
+    }
+
+    /// No more records of this thread will come.
+    fn end(&mut self, thread: u32) -> Result<(), CollectError> {
+        self.ended.remove(&thread);
+        if let Some(mut counted) = self.decoders.remove(&thread) {
+            counted.decoder.finish(&self.table, &mut self.counter)?;
+        }
         Ok(())
     }
 
@@ -529,9 +558,9 @@ impl<'s, S: Sink> Drain<'s, S> {
             }
         }
         let decoders = std::mem::take(&mut self.decoders);
-        for (mut decoder, _) in decoders.into_values() {
+        for mut counted in decoders.into_values() {
             self.guard(|d| {
-                decoder.finish(&d.table, &mut d.counter)?;
+                counted.decoder.finish(&d.table, &mut d.counter)?;
                 Ok(true)
             });
         }

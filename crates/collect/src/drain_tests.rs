@@ -19,6 +19,8 @@ const OPTIONS: Options = Options {
 struct Log {
     defined: Vec<u32>,
     records: Vec<(u32, Vec<u64>)>,
+    /// First and number of accesses of each piece.
+    counts: Vec<(u64, u64)>,
     order: String,
     full: bool,
 }
@@ -39,6 +41,7 @@ impl Sink for Log {
         }
         self.order.push('r');
         self.records.push((piece.thread.0, piece.words.to_vec()));
+        self.counts.push((piece.first, piece.accesses));
         Ok(())
     }
 }
@@ -188,6 +191,34 @@ fn a_dead_process_leaves_whole_records_and_free_slots() {
     assert_eq!(log.records[0].1, state_and_block(64, 1).to_vec());
     assert_eq!(log.records[1].1, vec![64, 2]);
     assert_eq!(log.records[2].1, state_and_block(64, 9)[..4].to_vec());
+}
+
+/// Before an exec a thread closes its slot, and after it, or if it fails, writes to another.
+#[test]
+fn a_thread_that_execs_goes_on_counting() {
+    let session = Session::create(&OPTIONS).unwrap();
+    let definitions = Producer::claim(&session, 0, slot_kind::DEFINITIONS, 5, 0);
+    definitions.write(0, &definition(64));
+    definitions.publish(4);
+    let mut log = Log::default();
+    let drained = with_drain(&session, &mut log, |drain| {
+        for round in 0..3 {
+            let data = Producer::claim(&session, 1, slot_kind::DATA, 5, 3);
+            data.write(0, &[&state_and_block(64, 1)[..], &[64, 2]].concat());
+            data.control().state.store(slot_state::CLOSED, Ordering::Release);
+            drain.pass();
+            assert_free(&session, 1);
+            if round == 1 {
+                drain.retire(5, true).unwrap();
+            }
+        }
+        assert_eq!(drain.decoders.len(), 1);
+        drain.retire(5, false).unwrap();
+        assert!(drain.decoders.is_empty());
+    });
+    // Two accesses a record; the last record counts where the next one shows that it was whole.
+    assert_eq!(log.counts, [(0, 2), (2, 4), (6, 4)]);
+    assert_eq!(drained.counts.accesses(), 12);
 }
 
 #[test]

@@ -337,6 +337,25 @@ fn numbers_need_a_thread() {
     assert_eq!(replayed(&bytes, &select).len(), 5);
 }
 
+#[test]
+fn what_is_left_of_a_recording_is_a_prefix_of_each_thread() {
+    for bytes in [ten_chunks(), three_threads()] {
+        let all = replayed(&bytes, &Selection::default());
+        let reader = Reader::open(Cursor::new(&bytes)).unwrap();
+        let ends: Vec<u64> = reader.chunks().iter().map(|c| c.at + c.head.chunk_bytes()).collect();
+        for end in ends {
+            let part = replayed(&bytes[..end as usize], &Selection::default());
+            for thread in 0..3 {
+                let (all, part) = (of(&all, thread), of(&part, thread));
+                assert_eq!(part, all[..part.len()]);
+            }
+        }
+        // The last record might have been cut short by what is missing.
+        let cut = replayed(&bytes[..bytes.len() - 1], &Selection::default());
+        assert!(cut.len() < all.len());
+    }
+}
+
 /// The bytes with one chunk's number of accesses changed, and all checksums right; its index is dropped.
 fn with_accesses(bytes: &[u8], which: usize, accesses: impl Fn(u64) -> u64) -> Vec<u8> {
     let reader = Reader::open(Cursor::new(bytes)).unwrap();
