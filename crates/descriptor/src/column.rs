@@ -45,13 +45,18 @@ impl Relation {
         fine.then_some(Relation { source, factor })
     }
 
-    #[inline]
-    fn moved(self, movement: u64) -> u64 {
+    /// A multiplication and a shift to the right that come to the same, so that no branch has to tell them apart.
+    const fn steps(self) -> (i8, u8) {
         if self.factor <= SHIFT {
-            (movement as i64 >> (SHIFT - self.factor)) as u64
+            (1, (SHIFT - self.factor) as u8)
         } else {
-            movement.wrapping_mul(self.factor as i64 as u64)
+            (self.factor, 0)
         }
+    }
+
+    fn moved(self, movement: u64) -> u64 {
+        let (times, shift) = self.steps();
+        moved(movement, times, shift)
     }
 
     /// The relation by which `value` has moved if `source` has moved by `movement`.
@@ -90,6 +95,11 @@ impl Relation {
     }
 }
 
+#[inline(always)]
+const fn moved(movement: u64, times: i8, shift: u8) -> u64 {
+    (movement as i64).wrapping_mul(times as i64).wrapping_shr(shift as u32) as u64
+}
+
 /// The latest value of each source; the last one stands for none and stays zero.
 pub(crate) type Sources = [u64; SOURCES + 1];
 
@@ -103,6 +113,9 @@ pub(crate) struct Column {
     /// The related source's value at the last value.
     anchor: u64,
     relation: Relation,
+    /// The relation's steps.
+    times: i8,
+    shift: u8,
     /// Source of this column's own values.
     source: u8,
     /// The prediction that is expected to be right.
@@ -121,6 +134,8 @@ impl Column {
             stride: 0,
             anchor: 0,
             relation: Relation { source, factor: 1 },
+            times: 1,
+            shift: 0,
             source,
             expected: RELATION,
             noted: false,
@@ -138,15 +153,24 @@ impl Column {
     #[inline]
     pub fn relation(&self, sources: &Sources) -> u64 {
         let movement = sources[self.relation.source as usize].wrapping_sub(self.anchor);
-        self.last.wrapping_add(self.relation.moved(movement))
+        self.last.wrapping_add(moved(movement, self.times, self.shift))
     }
     #[inline]
     pub fn before(&self) -> u64 {
         self.last.wrapping_sub(self.step)
     }
 
-    /// The prediction with this code.
+    /// The prediction that is expected to be right. The two that mostly are cost no branch.
     #[inline(always)]
+    pub fn expect(&self, sources: &Sources, contexts: &Contexts, number: usize) -> u64 {
+        let (strided, related) = (self.stride(), self.relation(sources));
+        if self.expected <= RELATION {
+            return if self.expected == RELATION { related } else { strided };
+        }
+        self.predict(self.expected, sources, contexts, number)
+    }
+
+    /// The prediction with this code.
     pub fn predict(&self, code: u8, sources: &Sources, contexts: &Contexts, number: usize) -> u64 {
         match code {
             STRIDE => self.stride(),
@@ -176,6 +200,7 @@ impl Column {
     }
     pub fn relate(&mut self, relation: Relation) {
         self.relation = relation;
+        (self.times, self.shift) = relation.steps();
     }
 }
 

@@ -174,7 +174,7 @@ pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: us
         let own = &mut columns[kind.column..kind.column + kind.arity];
         if op & FAILED == 0 {
             for (j, column) in own.iter_mut().enumerate() {
-                let value = column.predict(column.expected, &sources, &contexts, kind.column + j);
+                let value = column.expect(&sources, &contexts, kind.column + j);
                 column.update(value, &mut sources);
                 events.values.push(value);
             }
@@ -184,7 +184,7 @@ pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: us
             kind.mask += size;
             for (j, column) in own.iter_mut().enumerate() {
                 let number = kind.column + j;
-                let mut value = column.predict(column.expected, &sources, &contexts, number);
+                let mut value = column.expect(&sources, &contexts, number);
                 if mask[j / 8] >> (j % 8) & 1 == 1 {
                     let coded = &mut coded[number];
                     if coded.code == coded.code_end {

@@ -11,7 +11,7 @@ use crate::decode::{
 };
 use crate::dictionary::Definition;
 use crate::events::Events;
-use crate::segments::write_segments;
+use crate::segments::Segments;
 use crate::streams::{write, Pack};
 use crate::{Alphabet, SOURCES};
 use alloc::vec;
@@ -27,6 +27,33 @@ struct Kind {
     count: u32,
 }
 
+/// How the kind of the next event is told, unless it is the one that came last time.
+struct Next {
+    /// The lowest number above all kinds so far.
+    fresh: u32,
+    explicit: Vec<u8>,
+}
+
+impl Next {
+    #[inline(never)]
+    fn symbol(&mut self, recent: &mut [u32; RECENT], k: u32) -> u8 {
+        match recent.iter().position(|&r| r == k) {
+            Some(rank) => {
+                to_front(recent, rank);
+                rank as u8
+            }
+            None => {
+                push_front(recent, k);
+                if k == self.fresh {
+                    return FRESH;
+                }
+                put(&mut self.explicit, k.into());
+                EXPLICIT
+            }
+        }
+    }
+}
+
 /// Numbers the kinds that events use, in order of first use, bodies before loops.
 #[derive(Default)]
 struct Numbering {
@@ -35,6 +62,7 @@ struct Numbering {
     last_key: u32,
 }
 
+#[derive(Clone, Copy, Default)]
 struct Miss {
     column: u32,
     value: u64,
@@ -134,7 +162,11 @@ pub struct Encoder {
     ops: Vec<u8>,
     mask_kinds: Vec<u32>,
     masks: Vec<u8>,
+    /// Room for sorting and writing.
     sorted: Vec<u8>,
+    sorted_misses: Vec<Miss>,
+    planes: [Vec<u8>; STREAM_PLANES],
+    segments: Segments,
 }
 
 /// What is done about values that are not as expected.
@@ -210,12 +242,12 @@ impl Encoder {
         write(out, &counts, pack);
         write(out, &explicit, pack);
         self.sort_ops();
-        write_segments(out, self.kinds.iter().map(|k| k.count as usize), &self.sorted, pack);
+        let counts = self.kinds.iter().map(|k| k.count as usize);
+        self.segments.write(out, counts, &self.sorted, pack);
         let sizes = self.sort_masks();
-        write_segments(out, sizes.into_iter(), &self.sorted, pack);
-        let unexpected = &self.unexpected;
-        write_columns(out, self.columns.len(), &unexpected.codes, &unexpected.misses, pack);
-        write(out, &unexpected.relations, pack);
+        self.segments.write(out, sizes.into_iter(), &self.sorted, pack);
+        self.write_columns(out, pack);
+        write(out, &self.unexpected.relations, pack);
     }
 
     fn clear(&mut self, events: &Events) {
@@ -231,7 +263,7 @@ impl Encoder {
 
     /// The first pass. Returns the explicit kinds, which stay in order.
     fn predict(&mut self, events: &Events, alphabet: &impl Alphabet) -> Vec<u8> {
-        let mut explicit = Vec::new();
+        let explicit = Vec::new();
         let mut sources: Sources = [0; SOURCES + 1];
         let Encoder {
             numbering,
@@ -244,51 +276,39 @@ impl Encoder {
             masks,
             ..
         } = self;
-        let n = events.len();
-        order.reserve(n);
-        ops.reserve(n);
-        let mut fresh = 0;
-        let mut before: Option<u32> = None;
-        for i in 0..n {
-            let kind = events.kinds[i];
+        order.reserve(events.len());
+        ops.reserve(events.len());
+        let mut values = events.values.as_slice();
+        let mut next = Next { fresh: 0, explicit };
+        // The event before: its kind, and its op as far as it is known.
+        let (mut before, mut op) = (None, 0);
+        for &kind in &events.kinds {
             let mut k = numbering.number[kind as usize];
             if k == NONE {
                 numbering.define(events, alphabet, kind, kinds, columns);
                 unexpected.searches.of.resize(columns.len(), Search::default());
                 k = numbering.number[kind as usize];
             }
-            if let Some(before) = before {
-                let recent = &mut kinds[before as usize].recent;
-                let symbol = match recent.iter().position(|&r| r == k) {
-                    Some(rank) => {
-                        to_front(recent, rank);
-                        rank as u8
-                    }
-                    None => {
-                        push_front(recent, k);
-                        if k == fresh {
-                            FRESH
-                        } else {
-                            put(&mut explicit, k.into());
-                            EXPLICIT
-                        }
-                    }
-                };
-                ops[i - 1] |= symbol;
-            } else {
-                put(&mut explicit, k.into());
+            match before {
+                Some(before) => {
+                    let recent: &mut [u32; RECENT] = &mut kinds[before as usize].recent;
+                    let symbol = if recent[0] == k { 0 } else { next.symbol(recent, k) };
+                    ops.push(op | symbol);
+                }
+                None => put(&mut next.explicit, k.into()),
             }
-            fresh = fresh.max(k + 1);
+            next.fresh = next.fresh.max(k + 1);
             before = Some(k);
             order.push(k);
-            let k = k as usize;
-            kinds[k].count += 1;
-            let parameters = events.parameters(i);
-            let first = kinds[k].column;
+            let this = &mut kinds[k as usize];
+            this.count += 1;
+            let first = this.column;
+            let (parameters, rest) = values.split_at(this.arity);
+            values = rest;
             let mask_at = masks.len();
-            for (j, column) in columns[first..first + parameters.len()].iter_mut().enumerate() {
-                let (number, value) = (first + j, parameters[j]);
-                if column.predict(column.expected, &sources, &unexpected.contexts, number) != value {
+            for ((j, column), &value) in columns[first..].iter_mut().enumerate().zip(parameters) {
+                let number = first + j;
+                if column.expect(&sources, &unexpected.contexts, number) != value {
                     if masks.len() == mask_at {
                         masks.resize(mask_at + parameters.len().div_ceil(8), 0);
                     }
@@ -300,13 +320,16 @@ impl Encoder {
                 }
                 column.update(value, &mut sources);
             }
-            let failed = masks.len() > mask_at;
-            if failed {
-                mask_kinds.push(k as u32);
+            op = 0;
+            if masks.len() > mask_at {
+                mask_kinds.push(k);
+                op = FAILED;
             }
-            ops.push(if failed { FAILED } else { 0 });
         }
-        explicit
+        if before.is_some() {
+            ops.push(op);
+        }
+        next.explicit
     }
 
     fn sort_ops(&mut self) {
@@ -403,61 +426,71 @@ fn starts(sizes: impl Iterator<Item = usize>) -> Vec<usize> {
         .collect()
 }
 
-/// Codes and misses, column by column.
-fn write_columns(out: &mut Vec<u8>, columns: usize, codes: &[(u32, u8)], misses: &[Miss], pack: &impl Pack) {
-    let mut code_counts = vec![0; columns];
-    codes.iter().for_each(|c| code_counts[c.0 as usize] += 1);
-    let mut at = starts(code_counts.iter().copied());
-    let mut sorted_codes = vec![0u8; codes.len()];
-    for &(column, code) in codes {
-        let place = &mut at[column as usize];
-        sorted_codes[*place] = code;
-        *place += 1;
-    }
-    let mut miss_counts = vec![0; columns];
-    misses.iter().for_each(|m| miss_counts[m.column as usize] += 1);
-    let mut at = starts(miss_counts.iter().copied());
-    let mut sorted = vec![0u32; misses.len()];
-    for (i, miss) in misses.iter().enumerate() {
-        let place = &mut at[miss.column as usize];
-        sorted[*place] = i as u32;
-        *place += 1;
-    }
-    let mut heads = Vec::new();
-    let mut planes: [Vec<u8>; STREAM_PLANES] = Default::default();
-    let (mut code_at, mut miss_at) = (0, 0);
-    for column in 0..columns {
-        put(&mut heads, code_counts[column] as u64);
-        if code_counts[column] == 0 {
-            continue;
+impl Encoder {
+    /// Codes and misses, column by column.
+    fn write_columns(&mut self, out: &mut Vec<u8>, pack: &impl Pack) {
+        let (columns, codes, misses) = (self.columns.len(), &self.unexpected.codes, &self.unexpected.misses);
+        let mut code_counts = vec![0; columns];
+        codes.iter().for_each(|c| code_counts[c.0 as usize] += 1);
+        let mut at = starts(code_counts.iter().copied());
+        let sorted_codes = &mut self.sorted;
+        sorted_codes.clear();
+        sorted_codes.resize(codes.len(), 0);
+        for &(column, code) in codes {
+            let place = &mut at[column as usize];
+            sorted_codes[*place] = code;
+            *place += 1;
         }
-        let own = &sorted[miss_at..miss_at + miss_counts[column]];
-        miss_at += own.len();
-        let (base, least) = choose_base(own, misses, &mut heads);
-        let residual = |miss: &Miss| match base {
-            BASE_RELATION => zigzag(miss.from_relation),
-            BASE_LAST => zigzag(miss.from_last),
-            _ => miss.value.wrapping_sub(least),
-        };
-        let least_length = usual_length(own.iter().map(|&i| residual(&misses[i as usize])));
-        let mut own = own.iter().map(|&i| &misses[i as usize]);
-        for code in &mut sorted_codes[code_at..code_at + code_counts[column]] {
-            if *code & !RELATED != MISS {
+        let mut miss_counts = vec![0; columns];
+        misses.iter().for_each(|m| miss_counts[m.column as usize] += 1);
+        let mut at = starts(miss_counts.iter().copied());
+        // Sorted once, and then read in order several times.
+        let sorted = &mut self.sorted_misses;
+        sorted.clear();
+        sorted.resize(misses.len(), Miss::default());
+        for miss in misses {
+            let place = &mut at[miss.column as usize];
+            sorted[*place] = *miss;
+            *place += 1;
+        }
+        let mut heads = Vec::new();
+        let planes = &mut self.planes;
+        planes.iter_mut().for_each(Vec::clear);
+        let (mut code_at, mut miss_at) = (0, 0);
+        for column in 0..columns {
+            put(&mut heads, code_counts[column] as u64);
+            if code_counts[column] == 0 {
                 continue;
             }
-            let Some(miss) = own.next() else { break };
-            let residual = residual(miss);
-            let length = least_length.max(bits(residual).div_ceil(8) as usize);
-            *code += length as u8;
-            for (plane, byte) in planes.iter_mut().zip(&residual.to_le_bytes()[..length]) {
-                plane.push(*byte);
+            let own = &sorted[miss_at..miss_at + miss_counts[column]];
+            miss_at += own.len();
+            let (base, least) = choose_base(own, &mut heads);
+            let residual = |miss: &Miss| match base {
+                BASE_RELATION => zigzag(miss.from_relation),
+                BASE_LAST => zigzag(miss.from_last),
+                _ => miss.value.wrapping_sub(least),
+            };
+            let least_length = usual_length(own.iter().map(residual));
+            let mut own = own.iter();
+            for code in &mut sorted_codes[code_at..code_at + code_counts[column]] {
+                if *code & !RELATED != MISS {
+                    continue;
+                }
+                let Some(miss) = own.next() else { break };
+                let residual = residual(miss);
+                let length = least_length.max(bits(residual).div_ceil(8) as usize);
+                *code += length as u8;
+                for (plane, byte) in planes.iter_mut().zip(&residual.to_le_bytes()[..length]) {
+                    plane.push(*byte);
+                }
             }
+            code_at += code_counts[column];
         }
-        code_at += code_counts[column];
+        write(out, &heads, pack);
+        self.segments
+            .write(out, code_counts.iter().copied(), sorted_codes, pack);
+        planes.iter().for_each(|plane| write(out, plane, pack));
     }
-    write(out, &heads, pack);
-    write_segments(out, code_counts.iter().copied(), &sorted_codes, pack);
-    planes.iter().for_each(|plane| write(out, plane, pack));
 }
 
 /// The length that most of a column's residuals have or come close to: writing some zeros costs less than telling lengths
@@ -470,11 +503,10 @@ fn usual_length(residuals: impl Iterator<Item = u64>) -> usize {
 }
 
 /// The base from which a column's missed values are shortest to write.
-fn choose_base(own: &[u32], misses: &[Miss], heads: &mut Vec<u8>) -> (u8, u64) {
-    let own = || own.iter().map(|&i| &misses[i as usize]);
-    let least = own().map(|m| m.value).min().unwrap_or(0);
+fn choose_base(own: &[Miss], heads: &mut Vec<u8>) -> (u8, u64) {
+    let least = own.iter().map(|m| m.value).min().unwrap_or(0);
     let (mut relation, mut last, mut offset) = (0, 0, 64);
-    for miss in own() {
+    for miss in own {
         relation += bits(zigzag(miss.from_relation));
         last += bits(zigzag(miss.from_last));
         offset += bits(miss.value.wrapping_sub(least));

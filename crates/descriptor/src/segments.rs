@@ -14,41 +14,57 @@ const SHORT: usize = 8;
 /// A favourite is more than so many times as frequent as all others together.
 const FAVOURITE: usize = 3;
 
-/// Writes `bytes`, which are segments of these sizes.
-pub(crate) fn write_segments(out: &mut Vec<u8>, sizes: impl Iterator<Item = usize>, bytes: &[u8], pack: &impl Pack) {
-    let (mut modes, mut plain, mut runs, mut others) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut rest = bytes;
-    for size in sizes.filter(|&s| s > 0) {
-        let (segment, more) = rest.split_at(size);
-        rest = more;
-        match favourite(segment) {
-            None => {
+/// Writes segments, one sequence of them after the other; nothing but memory is kept in between.
+#[derive(Default)]
+pub(crate) struct Segments {
+    modes: Vec<u8>,
+    plain: Vec<u8>,
+    runs: Vec<u8>,
+    others: Vec<u8>,
+}
+
+impl Segments {
+    /// Writes `bytes`, which are segments of these sizes.
+    pub fn write(&mut self, out: &mut Vec<u8>, sizes: impl Iterator<Item = usize>, bytes: &[u8], pack: &impl Pack) {
+        let Segments {
+            modes,
+            plain,
+            runs,
+            others,
+        } = self;
+        for stream in [&mut *modes, plain, runs, others] {
+            stream.clear();
+        }
+        let mut rest = bytes;
+        for size in sizes.filter(|&s| s > 0) {
+            let (segment, more) = rest.split_at(size);
+            rest = more;
+            let Some((byte, count)) = favourite(segment) else {
                 modes.push(0);
                 plain.extend_from_slice(segment);
-            }
-            Some(byte) => {
-                put(&mut modes, 1 + u64::from(byte));
-                put(&mut modes, segment.iter().filter(|&&b| b != byte).count() as u64);
-                let mut run = 0;
-                for &b in segment {
-                    if b == byte {
-                        run += 1;
-                    } else {
-                        put(&mut runs, run);
-                        others.push(b);
-                        run = 0;
-                    }
+                continue;
+            };
+            put(modes, 1 + u64::from(byte));
+            put(modes, count as u64);
+            let mut run = 0;
+            for &b in segment {
+                if b == byte {
+                    run += 1;
+                } else {
+                    put(runs, run);
+                    others.push(b);
+                    run = 0;
                 }
             }
         }
+        for stream in [modes, plain, runs, others] {
+            write(out, stream, pack);
+        }
     }
-    [modes, plain, runs, others]
-        .iter()
-        .for_each(|stream| write(out, stream, pack));
 }
 
-/// The byte that is most of a segment.
-fn favourite(segment: &[u8]) -> Option<u8> {
+/// The byte that is most of a segment, and the number of others.
+fn favourite(segment: &[u8]) -> Option<(u8, usize)> {
     if segment.len() < SHORT {
         return None;
     }
@@ -61,7 +77,7 @@ fn favourite(segment: &[u8]) -> Option<u8> {
         lead = if b == byte { lead + 1 } else { lead - 1 };
     }
     let others = segment.iter().filter(|&&b| b != byte).count();
-    (others * (FAVOURITE + 1) < segment.len()).then_some(byte)
+    (others * (FAVOURITE + 1) < segment.len()).then_some((byte, others))
 }
 
 /// Reads back segments of these sizes, which come to at most `most` bytes.
@@ -140,7 +156,7 @@ mod tests {
         let sizes = || segments.iter().map(Vec::len);
         let bytes = segments.concat();
         let mut out = Vec::new();
-        write_segments(&mut out, sizes(), &bytes, &Nothing);
+        Segments::default().write(&mut out, sizes(), &bytes, &Nothing);
         // Two constant segments, one with three others, two plain ones.
         assert_eq!(out.len(), 8 + 2 + 3 * 2 + 3 + 40 + 3 + 3);
         let mut from = out.as_slice();

@@ -137,7 +137,7 @@ impl Pack for Plain {
         bytes.to_vec()
     }
     fn unpack(&self, packed: &[u8], length: usize) -> Option<Vec<u8>> {
-        Zstd(0).unpack(packed, length)
+        Zstd::new(0).unpack(packed, length)
     }
 }
 

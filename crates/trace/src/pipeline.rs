@@ -12,11 +12,11 @@
 //! limit. Over the first, the longest piece is cut early; over the third, the longest chunk; over the second the drain waits,
 //! and with it the target.
 use crate::leaves::Leaves;
-use crate::stream::{add_stamp, encode, Stamp, Stream};
+use crate::stream::{add_stamp, encode, Encoding, Stamp, Stream};
 use crate::writer::Writer;
 use crate::{StreamHead, ThreadHash, Totals};
 use memtrail_collect::{Block, Message, Piece, Sink, State};
-use memtrail_descriptor::{fold, stitch, Encoder, Events, Folder};
+use memtrail_descriptor::{fold, stitch, Events, Folder};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -427,7 +427,7 @@ impl Drop for Alarm<'_> {
 fn work(shared: &Shared) {
     let _alarm = Alarm(shared);
     let mut folder = Folder::default();
-    let mut encoder = Encoder::default();
+    let mut encoding = Encoding::default();
     loop {
         let mut queues = shared.lock();
         let job = loop {
@@ -473,7 +473,7 @@ fn work(shared: &Shared) {
             }
             Job::Encode(ticket, chunk, leaves) => {
                 let raw_bytes = 8 * chunk.size() as u64;
-                let payload = encode(&chunk.stream, chunk.head.begin, &leaves, &mut encoder);
+                let payload = encode(&chunk.stream, chunk.head.begin, &leaves, &mut encoding);
                 let mut queues = shared.lock();
                 queues.encoded.insert(ticket, (chunk.head, raw_bytes, payload));
                 queues.words -= chunk.size();

@@ -11,6 +11,9 @@ use crate::leaves::{Frame, Leaves, Words};
 use crate::varint::{put, Bad, Fields};
 use memtrail_collect::{DecodeError, State};
 use memtrail_descriptor::{decode, fold, Definition, Encoder, Events, Folder, Pack};
+use std::cell::RefCell;
+use std::io;
+use zstd::bulk::{Compressor, Decompressor};
 
 /// A point among the accesses of a chunk, and in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,22 +60,79 @@ pub struct Stream {
     pub events: Events,
 }
 
-/// zstd as the packer of descriptor streams.
-pub struct Zstd(pub i32);
+/// zstd as the packer of descriptor streams. Its working memory is kept.
+pub struct Zstd {
+    level: i32,
+    compressor: RefCell<Option<Compressor<'static>>>,
+    decompressor: RefCell<Option<Decompressor<'static>>>,
+    room: RefCell<Vec<u8>>,
+}
 
 /// A zstd block of 128 KB takes at least four bytes; anything denser is damage.
 const DENSEST: usize = 1 << 15;
 
+impl Zstd {
+    pub fn new(level: i32) -> Zstd {
+        Zstd {
+            level,
+            compressor: RefCell::new(None),
+            decompressor: RefCell::new(None),
+            room: RefCell::new(Vec::new()),
+        }
+    }
+
+    fn try_pack(&self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        let (mut compressor, mut room) = (self.compressor.borrow_mut(), self.room.borrow_mut());
+        if compressor.is_none() {
+            *compressor = Some(Compressor::new(self.level)?);
+        }
+        room.clear();
+        room.reserve(zstd::zstd_safe::compress_bound(bytes.len()));
+        if let Some(compressor) = &mut *compressor {
+            compressor.compress_to_buffer(bytes, &mut *room)?;
+        }
+        Ok(room.clone())
+    }
+
+    fn try_unpack(&self, packed: &[u8], length: usize) -> io::Result<Vec<u8>> {
+        let mut decompressor = self.decompressor.borrow_mut();
+        if decompressor.is_none() {
+            *decompressor = Some(Decompressor::new()?);
+        }
+        match &mut *decompressor {
+            Some(decompressor) => decompressor.decompress(packed, length),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
 impl Pack for Zstd {
     fn pack(&self, bytes: &[u8]) -> Vec<u8> {
         // Compressing memory to memory fails only without memory; then the bytes go as they are.
-        zstd::bulk::compress(bytes, self.0).unwrap_or_else(|_| bytes.to_vec())
+        self.try_pack(bytes).unwrap_or_else(|_| bytes.to_vec())
     }
     fn unpack(&self, packed: &[u8], length: usize) -> Option<Vec<u8>> {
         if length / DENSEST > packed.len() {
             return None;
         }
-        zstd::bulk::decompress(packed, length).ok()
+        self.try_unpack(packed, length).ok()
+    }
+}
+
+/// What encoding needs besides the events, kept from chunk to chunk.
+pub(crate) struct Encoding {
+    encoder: Encoder,
+    quick: Zstd,
+    thorough: Zstd,
+}
+
+impl Default for Encoding {
+    fn default() -> Encoding {
+        Encoding {
+            encoder: Encoder::default(),
+            quick: Zstd::new(1),
+            thorough: Zstd::new(19),
+        }
     }
 }
 
@@ -80,7 +140,7 @@ impl Pack for Zstd {
 const THOROUGH_BELOW: usize = 1 << 14;
 
 /// The payload of a chunk.
-pub(crate) fn encode(stream: &Stream, begin: u64, leaves: &Leaves, encoder: &mut Encoder) -> Vec<u8> {
+pub(crate) fn encode(stream: &Stream, begin: u64, leaves: &Leaves, encoding: &mut Encoding) -> Vec<u8> {
     let mut out = Vec::new();
     let state = &stream.state;
     state.carried.iter().for_each(|&c| put(&mut out, c));
@@ -99,8 +159,9 @@ pub(crate) fn encode(stream: &Stream, begin: u64, leaves: &Leaves, encoder: &mut
         put(&mut out, stamp.tsc.wrapping_sub(before.tsc));
         before = stamp;
     }
-    let level = if stream.events.len() < THOROUGH_BELOW { 19 } else { 1 };
-    encoder.encode(&stream.events, leaves, &Zstd(level), &mut out);
+    let small = stream.events.len() < THOROUGH_BELOW;
+    let pack = if small { &encoding.thorough } else { &encoding.quick };
+    encoding.encoder.encode(&stream.events, leaves, pack, &mut out);
     out
 }
 
@@ -115,7 +176,7 @@ pub fn compress(words: &[u64], state: State, begin: u64, leaves: &Leaves) -> Res
         stamps: Vec::new(),
         events,
     };
-    Ok((encode(&stream, begin, leaves, &mut Encoder::default()), raw_bytes))
+    Ok((encode(&stream, begin, leaves, &mut Encoding::default()), raw_bytes))
 }
 
 /// Reads a payload back. `most` bounds its events and their parameters.
@@ -141,7 +202,7 @@ pub(crate) fn read(payload: &[u8], begin: u64, leaves: &Leaves, most: usize) -> 
         last.tsc = last.tsc.wrapping_add(fields.number()?);
         stamps.push(last);
     }
-    let events = decode(fields.0, leaves, &Zstd(0), most).map_err(|_| "the descriptors make no sense")?;
+    let events = decode(fields.0, leaves, &Zstd::new(0), most).map_err(|_| "the descriptors make no sense")?;
     Ok(Stream { state, stamps, events })
 }
 
