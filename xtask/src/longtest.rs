@@ -7,7 +7,8 @@
 //! paths in the output are equal; then everything named is compared byte for byte.
 //!
 //! A recorded run also fails if it hangs, leaves a process or a piece of shared
-//! memory behind, or if its recording does not pass `check` and `info`.
+//! memory behind, or if its recording does not pass `check` and `info`. With `--verify` every
+//! access is hashed while it is recorded, and replay must give the same.
 
 mod cases;
 mod compare;
@@ -30,11 +31,13 @@ struct Row {
 pub fn run(args: &[String]) -> Outcome {
     let mut write = false;
     let mut keep = false;
+    let mut deep = false;
     let mut names = Vec::new();
     for arg in args {
         match arg.as_str() {
             "--write" => write = true,
             "--keep" => keep = true,
+            "--verify" => deep = true,
             "--list" => {
                 CASES
                     .iter()
@@ -54,7 +57,7 @@ pub fn run(args: &[String]) -> Outcome {
         .collect();
     let needed: Vec<packages::Package> = chosen.iter().flat_map(|c| c.packages).copied().collect();
     packages::ensure(&needed)?;
-    let lab = Lab::new(project::memtrail()?, keep)?;
+    let lab = Lab::new(project::memtrail()?, keep, deep)?;
 
     let begin = Instant::now();
     let mut rows = Vec::new();

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use subjects::Row;
 
 /// The peers get this many accesses at most, 160 MB: `xz -6` of a whole trace would take hours.
-const PEER_ACCESSES: u64 = 20_000_000;
+const PEER_ACCESSES: u64 = 4_000_000;
 const PEER_ACCESSES_QUICK: u64 = 1_000_000;
 
 /// A slow recorder on a busy machine still ends before this.

@@ -40,13 +40,20 @@ pub struct Lab {
     memtrail: PathBuf,
     base: PathBuf,
     keep: bool,
+    /// Hash every access while recording, and compare with replay.
+    deep: bool,
 }
 
 impl Lab {
-    pub fn new(memtrail: PathBuf, keep: bool) -> Result<Lab, String> {
+    pub fn new(memtrail: PathBuf, keep: bool, deep: bool) -> Result<Lab, String> {
         let base = std::env::temp_dir().join(format!("memtrail-long-test.{}", std::process::id()));
         std::fs::create_dir_all(&base).map_err(|e| format!("{}: {e}", base.display()))?;
-        Ok(Lab { memtrail, base, keep })
+        Ok(Lab {
+            memtrail,
+            base,
+            keep,
+            deep,
+        })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -87,7 +94,10 @@ impl Lab {
         let file = self.path("recording.mtr");
         let mut argv = vec![self.memtrail.display().to_string(), "record".to_string()];
         match way {
-            Way::File => argv.extend(["-f".into(), "-o".into(), file.display().to_string()]),
+            Way::File => {
+                argv.extend(["-f".into(), "-o".into(), file.display().to_string()]);
+                argv.extend(self.deep.then(|| "--verify".into()));
+            }
             Way::Discard => argv.push("--discard".into()),
         }
         argv.push("--".into());
@@ -152,7 +162,9 @@ impl Lab {
         let memtrail = self.memtrail.display().to_string();
         let name = file.display().to_string();
         let said = self.path("verify.txt");
-        for arguments in [vec!["check", &name], vec!["info", "--json", &name]] {
+        let mut check = vec!["check", &name];
+        check.extend(self.deep.then_some("--deep"));
+        for arguments in [check, vec!["info", "--json", &name]] {
             let argv: Vec<&str> = std::iter::once(memtrail.as_str())
                 .chain(arguments.iter().copied())
                 .collect();
