@@ -27,6 +27,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     memtrail_tracee::survive_file_limit();
+    memtrail_tracee::keep_freed_memory();
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {

@@ -32,7 +32,7 @@ pub use doctor::{examine, Finding, Verdict};
 pub use error::Error;
 pub use inject::{inject, Payload, Serials};
 pub use launch::{launch, program_is_wrong, run_native, survive_file_limit, Command, Held, Unfit};
-pub use process::{poll_pid, Ended, Events, PidFd, Polled, Usage, Wake};
+pub use process::{keep_freed_memory, poll_pid, Ended, Events, PidFd, Polled, Usage, Wake};
 pub use signals::{interrupts, Interrupts};
 pub use stopped::{interrupt, seize, wait, Event, Status, Stopped};
 

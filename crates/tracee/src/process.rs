@@ -180,3 +180,16 @@ fn drain(fd: i32) {
     // SAFETY: the pointer and the length describe `buffer`; the descriptor does not block.
     while unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) } > 0 {}
 }
+
+/// Lets the C library keep memory that was freed instead of giving it back to the system. Pieces of a recording take and free
+/// megabytes all the time, and pages that are given back must be zeroed by the kernel before they come again: that took as long
+/// as decoding them.
+pub fn keep_freed_memory() {
+    const MOST: libc::c_int = 32 << 20;
+    // SAFETY: mallopt sets parameters of malloc, and may be called at any time.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, MOST);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 16 * MOST);
+        libc::mallopt(libc::M_ARENA_MAX, 4);
+    }
+}
