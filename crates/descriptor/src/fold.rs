@@ -113,8 +113,8 @@ impl Folder {
         }
     }
 
-    /// Looks at everything, but at every fourth stretch only while nothing is found. A loop that begins in between is
-    /// extended to its beginning when it is found.
+    /// Looks at everything, but at every fourth stretch only while next to nothing is found. A loop that begins in between
+    /// is extended to its beginning when it is found.
     fn sample(&mut self, events: &Events, done: &mut usize) {
         let (mut at, mut in_vain) = (0, 0);
         while at < events.len() {
@@ -123,7 +123,8 @@ impl Folder {
             for i in at..end {
                 self.look_at(events, i, done);
             }
-            in_vain = if self.found.len() > found { 0 } else { in_vain + 1 };
+            let covered: usize = self.found[found..].iter().map(|f| f.period * f.trips).sum();
+            in_vain = if covered >= STRETCH / 8 { 0 } else { in_vain + 1 };
             at = end.max(*done);
             if in_vain > PATIENCE {
                 at += 3 * STRETCH;
