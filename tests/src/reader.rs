@@ -1,5 +1,6 @@
-//! The independent reader, `reader/memtrail_reader.py`: follows docs/trace-format.md, shares no code with memtrail, and is
-//! compared with `memtrail dump`.
+//! Two readers in Python, compared with `memtrail dump`. `cleanroom/memtrail_reader.py` was written from
+//! docs/trace-format.md alone, by somebody who had seen none of the code. `reader/memtrail_reader.py` follows the
+//! same page and also tells what of the format a file makes use of.
 
 use crate::compare::{parse, same_accesses};
 use crate::run::{dump, text_of};
@@ -32,6 +33,11 @@ pub fn make_invalid(valid: &Path, directory: &Path, suffix: &str) -> Result<(), 
     python("golden/make_invalid.py", &arguments).map(|_| ())
 }
 
+/// As [`accesses`], read by the reader that knows nothing but the specification.
+pub fn clean_room(trace: &Path) -> Result<String, String> {
+    python("cleanroom/memtrail_reader.py", &[trace.as_os_str()])
+}
+
 /// Every access of a recording, one thread after the other.
 pub fn accesses(trace: &Path) -> Result<String, String> {
     reader(&[], trace)
@@ -43,9 +49,9 @@ pub fn features(trace: &Path) -> Result<Vec<String>, String> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// Demands that `memtrail dump` prints what the reader prints, thread by thread.
+/// Demands that `memtrail dump` prints what the clean-room reader prints, thread by thread.
 pub fn agree(trace: &Path) -> Result<(), String> {
-    same_as_dump(trace, &accesses(trace)?)
+    same_as_dump(trace, &clean_room(trace)?)
 }
 
 /// Demands that `memtrail dump` prints these lines, thread by thread.

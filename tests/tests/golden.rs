@@ -132,10 +132,11 @@ fn valid_files_are_read_exactly() {
 }
 
 #[test]
-fn the_independent_reader_agrees_and_meets_everything() {
+fn the_independent_readers_agree_and_meet_everything() {
     let mut met = BTreeSet::new();
     for path in recordings("valid").iter().filter(|p| is_current(p)) {
         assert_eq!(reader::accesses(path).unwrap(), text(path), "{}", path.display());
+        assert_eq!(reader::clean_room(path).unwrap(), text(path), "{}", path.display());
         met.extend(reader::features(path).unwrap());
     }
     let missing: Vec<_> = EVERYTHING.iter().filter(|f| !met.contains(**f)).collect();
