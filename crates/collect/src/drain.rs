@@ -218,13 +218,20 @@ impl<'s, S: Sink> Drain<'s, S> {
     fn pass(&mut self) -> bool {
         let slots = self.session.slots();
         self.seen.resize(slots.max(self.seen.len()), Seen::default());
-        let mut worked = false;
+        let mut order = Vec::new();
         for slot in 0..slots {
-            let control = self.session.control(slot);
-            let state = control.state.load(Ordering::Acquire);
-            if state != slot_state::ACTIVE && state != slot_state::CLOSED {
-                continue;
+            if self.is_open(slot) {
+                let control = self.session.control(slot);
+                order.push((oldest(control), slot));
             }
+        }
+        // A thread whose exec failed goes on in a new slot, while the one before may still be full.
+        order.sort_unstable();
+        let mut worked = false;
+        for (_, slot) in order {
+            let control = self.session.control(slot);
+            // Looked at only now: if a newer slot of the same thread was seen, this one is closed.
+            let state = control.state.load(Ordering::Acquire);
             self.notice(slot, control);
             worked |= self.guard(|d| d.take(slot, control));
             if state == slot_state::CLOSED {
@@ -232,6 +239,22 @@ impl<'s, S: Sink> Drain<'s, S> {
             }
         }
         worked
+    }
+
+    fn is_open(&self, slot: usize) -> bool {
+        let state = self.session.control(slot).state.load(Ordering::Acquire);
+        state == slot_state::ACTIVE || state == slot_state::CLOSED
+    }
+
+    /// Whether a slot other than this one has records of a thread.
+    fn goes_on_elsewhere(&self, thread: u32, slot: usize) -> bool {
+        (0..self.session.slots()).any(|other| {
+            let control = self.session.control(other);
+            other != slot
+                && self.is_open(other)
+                && control.kind.load(Ordering::Relaxed) == slot_kind::DATA
+                && control.thread.load(Ordering::Relaxed) == thread
+        })
     }
 
     fn take(&mut self, slot: usize, control: &Control) -> Result<bool, CollectError> {
@@ -469,7 +492,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             let produced = control.produced.load(Ordering::Acquire);
             self.take_rest(slot, control, produced, by_itself)?;
             let thread = control.thread.load(Ordering::Relaxed);
-            if self.ended.remove(&thread) {
+            if self.ended.contains(&thread) && !self.goes_on_elsewhere(thread, slot) {
                 self.end(thread)?;
             }
         }
@@ -588,6 +611,13 @@ impl<'s, S: Sink> Drain<'s, S> {
         }
         Ok(())
     }
+}
+
+/// When the oldest buffer that a slot holds was begun.
+fn oldest(control: &Control) -> u64 {
+    let number = control.consumed.load(Ordering::Relaxed);
+    let index = (number % BUFFERS as u64) as usize;
+    control.buffers[index].begin.load(Ordering::Relaxed)
 }
 
 fn copy(words: &[AtomicU64], mut into: Vec<u64>) -> Vec<u64> {
