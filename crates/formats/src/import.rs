@@ -12,7 +12,7 @@
 use crate::{Error, Event, Source};
 use memtrail_collect::{Counter, Counts, Message, Piece, Sink, Table, ThreadDecoder, XsaveTable};
 use memtrail_model::{Kind, Thread};
-use memtrail_ring::record::FIRST_BLOCK;
+use memtrail_ring::record::{FIRST_BLOCK, STATE};
 use memtrail_ring::Probes;
 use memtrail_translate::plan::{Addr, Lin, Plan, PlannedAccess, Shape, FIRST, RSP};
 use std::collections::HashMap;
@@ -287,6 +287,8 @@ impl<'s, S: Sink> Importer<'s, S> {
                     tsc: begin,
                 };
                 self.sink.message(0, &message).map_err(Error::Store)?;
+                // Every thread begins with the carried values, of which no plan here makes use.
+                self.words.splice(0..0, [STATE, 0, 0, 0]);
             }
             let state = thread.decoder.state();
             thread.decoder.feed(&self.table, &self.words, &mut self.counter)?;
