@@ -17,6 +17,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// The column's name, the command, and which of the two files it packs.
 struct Peer {
@@ -87,9 +88,13 @@ impl Packed {
 
 /// The peers' own names for themselves.
 pub fn versions() -> Vec<String> {
+    // Asked once: they do not change, and a test that waits for any child may take the answer away.
+    static VERSIONS: OnceLock<Vec<String>> = OnceLock::new();
     let line = |program| first_line_of(program, &["--version"]);
     let tidy = |line: String| line.trim_matches('*').trim().to_string();
-    ["gzip", "zstd", "xz"].map(line).map(tidy).into()
+    VERSIONS
+        .get_or_init(|| ["gzip", "zstd", "xz"].map(line).map(tidy).into())
+        .clone()
 }
 
 /// One access as the peers see it.
