@@ -294,6 +294,13 @@ fn seconds(time: libc::timeval) -> Duration {
     Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
 }
 
+/// Held by every test that has children: [`run`] takes all children of this process for its own.
+#[cfg(test)]
+pub fn with_children() -> std::sync::MutexGuard<'static, ()> {
+    static CHILDREN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    CHILDREN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,6 +314,7 @@ mod tests {
     /// One test: `run` must not run twice at the same time (module head).
     #[test]
     fn statuses_timeouts_and_leftovers() {
+        let _alone = super::with_children();
         let long = Duration::from_secs(20);
         assert_eq!(sh("exit 3", long).status, Status(3));
         assert_eq!(sh("kill -TERM $$", long).status, Status(128 + 15));

@@ -17,7 +17,6 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 
 /// The column's name, the command, and which of the two files it packs.
 struct Peer {
@@ -88,13 +87,9 @@ impl Packed {
 
 /// The peers' own names for themselves.
 pub fn versions() -> Vec<String> {
-    // Asked once: they do not change, and a test that waits for any child may take the answer away.
-    static VERSIONS: OnceLock<Vec<String>> = OnceLock::new();
     let line = |program| first_line_of(program, &["--version"]);
     let tidy = |line: String| line.trim_matches('*').trim().to_string();
-    VERSIONS
-        .get_or_init(|| ["gzip", "zstd", "xz"].map(line).map(tidy).into())
-        .clone()
+    ["gzip", "zstd", "xz"].map(line).map(tidy).into()
 }
 
 /// One access as the peers see it.
@@ -335,6 +330,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_recalled() {
+        let _alone = crate::process::with_children();
         let known = std::env::temp_dir().join(format!("memtrail-known-test.{}", std::process::id()));
         let bytes: Vec<(&'static str, u64)> = names().zip(1..).collect();
         remember(
@@ -353,6 +349,7 @@ mod tests {
 
     #[test]
     fn a_peer_is_counted() {
+        let _alone = crate::process::with_children();
         let input = std::env::temp_dir().join(format!("memtrail-peer-test.{}", std::process::id()));
         std::fs::write(&input, [0; 1000]).expect("temporary file");
         assert_eq!(packed_size(&["cat"], &input), Ok(1000));
