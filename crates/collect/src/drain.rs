@@ -403,17 +403,6 @@ impl<'s, S: Sink> Drain<'s, S> {
         Ok(words)
     }
 
-    /// Tries `check`; if it meets an unknown block, drains definitions and tries once more.
-    fn with_definitions<T>(&mut self, check: impl Fn(&Self) -> Result<T, DecodeError>) -> Result<T, CollectError> {
-        match check(self) {
-            Err(DecodeError::UnknownBlock { .. }) => {
-                self.take_all_definitions()?;
-                Ok(check(self)?)
-            }
-            other => Ok(other?),
-        }
-    }
-
     fn hand_on(&mut self, control: &Control, index: usize, words: &[u64]) -> Result<(), CollectError> {
         let thread = control.thread.load(Ordering::Relaxed);
         let before = self.counter.accesses();
@@ -538,7 +527,8 @@ impl<'s, S: Sink> Drain<'s, S> {
         let buffer = self.session.buffer(slot, index);
         let first = written(buffer, complete.min(BUFFER_WORDS));
         let complete = if by_itself { BUFFER_WORDS } else { complete };
-        let Tail { keep, lost } = self.with_definitions(|d| tail(&d.table, &first, complete.min(BUFFER_WORDS)))?;
+        self.take_all_definitions()?;
+        let Tail { keep, lost } = tail(&self.table, &first, complete.min(BUFFER_WORDS))?;
         self.report.lost_tail += lost;
         let second = copy(&buffer[..keep], first);
         self.hand_on(control, index, &second)

@@ -2,7 +2,7 @@
 use alloc::vec::Vec;
 
 /// Seven bits a byte, the lowest first; the top bit says that more follow.
-pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
+pub fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -29,11 +29,11 @@ pub(crate) fn take(from: &mut &[u8]) -> Option<u64> {
 
 /// Small magnitudes become small numbers.
 #[inline]
-pub(crate) const fn zigzag(value: u64) -> u64 {
+pub const fn zigzag(value: u64) -> u64 {
     value << 1 ^ ((value as i64) >> 63) as u64
 }
 #[inline]
-pub(crate) const fn unzigzag(value: u64) -> u64 {
+pub const fn unzigzag(value: u64) -> u64 {
     value >> 1 ^ (value & 1).wrapping_neg()
 }
 

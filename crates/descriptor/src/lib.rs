@@ -26,7 +26,7 @@
 
 extern crate alloc;
 
-mod bytes;
+pub mod bytes;
 pub mod column;
 mod decode;
 mod dictionary;

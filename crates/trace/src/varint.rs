@@ -2,29 +2,14 @@
 //!
 //! Signed numbers are folded first, so that small ones of either sign are short: 0, -1, 1, -2, … become 0, 1, 2, 3, …
 
+pub(crate) use memtrail_descriptor::bytes::{put, unzigzag as unfold, zigzag as fold};
+
 /// Why bytes could not be taken apart.
 pub(crate) type Bad = &'static str;
 pub(crate) const TOO_SHORT: Bad = "a field runs past the end";
 
-pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
 pub(crate) fn put_signed(out: &mut Vec<u8>, value: u64) {
     put(out, fold(value));
-}
-
-/// Folds a two's complement number.
-pub(crate) const fn fold(value: u64) -> u64 {
-    value << 1 ^ ((value as i64) >> 63) as u64
-}
-
-pub(crate) const fn unfold(value: u64) -> u64 {
-    value >> 1 ^ (value & 1).wrapping_neg()
 }
 
 /// Takes fields off the front of some bytes.
