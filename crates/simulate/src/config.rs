@@ -172,7 +172,10 @@ impl Level {
         }
         let set = u64::from(self.line) * u64::from(self.ways);
         if self.size % set != 0 || self.size == 0 {
-            let why = format!("not a multiple of line x ways = {} x {} = {set} bytes", self.line, self.ways);
+            let why = format!(
+                "not a multiple of line x ways = {} x {} = {set} bytes",
+                self.line, self.ways
+            );
             return Err(self.wrong("size", self.size, why));
         }
         if self.lines() > MOST_LINES {
@@ -183,6 +186,14 @@ impl Level {
         }
         if self.shared == Shared::By(0) {
             return Err(self.wrong("shared", 0, "a cache belongs to at least one core"));
+        }
+        if self.inclusion == Inclusion::Exclusive {
+            if self.write != Write::Back {
+                return Err(self.wrong("inclusion", "exclusive", "an exclusive cache must write back"));
+            }
+            if self.prefetch != Prefetch::None {
+                return Err(self.wrong("inclusion", "exclusive", "an exclusive cache has no prefetcher"));
+            }
         }
         match self.prefetch {
             Prefetch::Next(n) | Prefetch::Stride(n) if !(1..=MOST_AHEAD).contains(&n) => {
@@ -199,25 +210,42 @@ impl Level {
 
     /// Checks this level against one above it; `next` if there is none between.
     fn check_below(&self, above: &Level, next: bool) -> Result<(), ConfigError> {
+        if above.holds == Holds::Both && self.holds != Holds::Both {
+            let value = if self.holds == Holds::Data {
+                "data"
+            } else {
+                "instructions"
+            };
+            return Err(self.wrong("holds", value, format!("{} above it holds both", above.name)));
+        }
         let wider = match (above.shared, self.shared) {
             (_, Shared::All) => true,
             (Shared::All, Shared::By(_)) => false,
             (Shared::By(a), Shared::By(b)) => b % a == 0,
         };
         if !wider {
-            let why = format!("{} above it is shared by more cores, or not by a part of them", above.name);
+            let why = format!(
+                "{} above it is shared by more cores, or not by a part of them",
+                above.name
+            );
             return Err(self.wrong("shared", Shown(self.shared), why));
         }
         match self.inclusion {
             Inclusion::None => Ok(()),
             Inclusion::Inclusive if self.size < above.size => {
-                let why = format!("an inclusive cache smaller than {} ({} bytes) above it", above.name, above.size);
+                let why = format!(
+                    "an inclusive cache smaller than {} ({} bytes) above it",
+                    above.name, above.size
+                );
                 Err(self.wrong("size", self.size, why))
             }
             Inclusion::Inclusive => Ok(()),
             Inclusion::Exclusive if !next => Ok(()),
             Inclusion::Exclusive if self.line != above.line => {
-                let why = format!("an exclusive cache needs lines as long as those of {} ({})", above.name, above.line);
+                let why = format!(
+                    "an exclusive cache needs lines as long as those of {} ({})",
+                    above.name, above.line
+                );
                 Err(self.wrong("line", self.line, why))
             }
             Inclusion::Exclusive if above.write != Write::Back => {
@@ -275,7 +303,11 @@ impl Hierarchy {
             }
             let meeting: Vec<&Level> = above.iter().filter(|other| other.meets(level)).collect();
             if level.inclusion != Inclusion::None && meeting.is_empty() {
-                let value = if level.inclusion == Inclusion::Inclusive { "inclusive" } else { "exclusive" };
+                let value = if level.inclusion == Inclusion::Inclusive {
+                    "inclusive"
+                } else {
+                    "exclusive"
+                };
                 return Err(level.wrong("inclusion", value, "there is no level above it"));
             }
             for (j, other) in meeting.iter().enumerate() {
