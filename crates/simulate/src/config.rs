@@ -172,7 +172,10 @@ impl Level {
         }
         let set = u64::from(self.line) * u64::from(self.ways);
         if self.size % set != 0 || self.size == 0 {
-            let why = format!("not a multiple of line x ways = {} x {} = {set} bytes", self.line, self.ways);
+            let why = format!(
+                "not a multiple of line x ways = {} x {} = {set} bytes",
+                self.line, self.ways
+            );
             return Err(self.wrong("size", self.size, why));
         }
         if self.lines() > MOST_LINES {
@@ -205,19 +208,28 @@ impl Level {
             (Shared::By(a), Shared::By(b)) => b % a == 0,
         };
         if !wider {
-            let why = format!("{} above it is shared by more cores, or not by a part of them", above.name);
+            let why = format!(
+                "{} above it is shared by more cores, or not by a part of them",
+                above.name
+            );
             return Err(self.wrong("shared", Shown(self.shared), why));
         }
         match self.inclusion {
             Inclusion::None => Ok(()),
             Inclusion::Inclusive if self.size < above.size => {
-                let why = format!("an inclusive cache smaller than {} ({} bytes) above it", above.name, above.size);
+                let why = format!(
+                    "an inclusive cache smaller than {} ({} bytes) above it",
+                    above.name, above.size
+                );
                 Err(self.wrong("size", self.size, why))
             }
             Inclusion::Inclusive => Ok(()),
             Inclusion::Exclusive if !next => Ok(()),
             Inclusion::Exclusive if self.line != above.line => {
-                let why = format!("an exclusive cache needs lines as long as those of {} ({})", above.name, above.line);
+                let why = format!(
+                    "an exclusive cache needs lines as long as those of {} ({})",
+                    above.name, above.line
+                );
                 Err(self.wrong("line", self.line, why))
             }
             Inclusion::Exclusive if above.write != Write::Back => {
@@ -275,7 +287,11 @@ impl Hierarchy {
             }
             let meeting: Vec<&Level> = above.iter().filter(|other| other.meets(level)).collect();
             if level.inclusion != Inclusion::None && meeting.is_empty() {
-                let value = if level.inclusion == Inclusion::Inclusive { "inclusive" } else { "exclusive" };
+                let value = if level.inclusion == Inclusion::Inclusive {
+                    "inclusive"
+                } else {
+                    "exclusive"
+                };
                 return Err(level.wrong("inclusion", value, "there is no level above it"));
             }
             for (j, other) in meeting.iter().enumerate() {
