@@ -11,7 +11,6 @@ mod bytes;
 mod cache;
 
 use bytes::Bytes;
-pub use cache::pick;
 use cache::{Cache, Class, Line, Stride};
 use memtrail_simulate::config::{Inclusion, Prefetch, Shared, Write};
 use memtrail_simulate::{Hierarchy, Level, LevelCounts, PointCounts};
