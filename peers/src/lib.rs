@@ -18,6 +18,7 @@
 //! out: the emulators choose other string routines than the machine does.
 #![forbid(unsafe_code)]
 
+pub mod cachegrind;
 pub mod compare;
 pub mod fixture;
 pub mod lackey;
