@@ -26,6 +26,7 @@ pub mod listing;
 pub mod memtrail;
 pub mod profile;
 pub mod program;
+pub mod pycachesim;
 pub mod qemu;
 pub mod rules;
 

@@ -7,15 +7,13 @@
 //!   accesses that cross a line: two lines missed are two requests here and one there, and a line that was there counts as used in the last level there and not here.
 //!   First levels are not concerned.
 //! - Accesses longer than a line are cut there; these programs make none.
-#[path = "../../crates/simulate/tests/naive/mod.rs"]
-mod naive;
+mod caches;
 
+use caches::{accesses, build, kernel, simulate, Access};
 use memtrail_simulate::config::{Holds, Write};
-use memtrail_simulate::{Hierarchy, Level, LevelCounts};
-use naive::{Access, Kind, Naive};
+use memtrail_simulate::{Level, LevelCounts};
 use peers::cachegrind::{self, Caches, Geometry, References, Summary};
-use peers::{lackey, Program, Result, Scratch};
-use std::path::Path;
+use peers::Result;
 
 /// Small, so that a small program misses often.
 const CACHES: Caches = Caches {
@@ -36,52 +34,12 @@ const CACHES: Caches = Caches {
     },
 };
 
-/// A point for each sort of reference.
-const POINTS: [Kind; 3] = [Kind::Fetch, Kind::Read, Kind::Write];
-
 fn level(name: &str, geometry: Geometry, holds: Holds) -> Level {
     Level {
         holds,
         write: Write::None,
         ..Level::new(name, geometry.size, geometry.line, geometry.ways)
     }
-}
-
-fn simulate(levels: Vec<Level>, accesses: &[Access]) -> Vec<LevelCounts> {
-    let mut naive = Naive::new(&Hierarchy::of(levels), false, false);
-    for access in accesses {
-        naive.access(access);
-    }
-    naive.counts()
-}
-
-/// What a program does: every access as lackey prints it, and how many of them are modifies.
-fn accesses(program: &Program) -> Result<(Vec<Access>, u64)> {
-    let mut accesses = Vec::new();
-    let mut modifies = 0;
-    lackey::run(program, |_, line| {
-        let mut push = |point: u32| {
-            accesses.push(Access {
-                thread: 0,
-                point,
-                kind: POINTS[point as usize],
-                addr: line.address,
-                size: line.size,
-            });
-        };
-        match line.kind {
-            b'I' => push(0),
-            b'L' => push(1),
-            b'S' => push(2),
-            _ => {
-                push(1);
-                push(2);
-                modifies += 1;
-            }
-        }
-        Ok(())
-    })?;
-    Ok((accesses, modifies))
 }
 
 /// The counts of a hierarchy in the form of cachegrind's.
@@ -150,25 +108,14 @@ fn ours_asking_as_cachegrind_does(accesses: &[Access]) -> Summary {
     }
 }
 
-/// A program that calls the kernel for nothing but output to /dev/null, linked statically at a fixed address: the same in both tools.
-fn build(source: &str, options: &[&str], args: &[&str]) -> Result<(Program, Scratch)> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
-    let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let scratch = Scratch::new(&format!("{name}.cachegrind{}", options.concat()))?;
-    let path = scratch.path(&name);
-    let options = [options, &["-O2", "-fno-pie", "-static", "-no-pie"]].concat();
-    scratch.compile(&options, &source, &path)?;
-    Ok((Program::new(&path, args, None)?, scratch))
-}
-
-fn agrees(kernel: &str, args: &[&str]) -> Result<()> {
-    let (program, scratch) = build(&format!("../bench/kernels/{kernel}.c"), &[], args)?;
+fn agrees(name: &str, args: &[&str]) -> Result<()> {
+    let (program, scratch) = kernel(name, "cachegrind", args)?;
     let theirs = cachegrind::run(&program, CACHES, &scratch)?;
     let (accesses, modifies) = accesses(&program)?;
 
     let mut same_asking = ours_asking_as_cachegrind_does(&accesses);
     same_asking.writes.made -= modifies;
-    assert_eq!(same_asking, theirs, "{kernel}, asked as cachegrind does");
+    assert_eq!(same_asking, theirs, "{name}, asked as cachegrind does");
 
     // The hierarchy itself: first levels are the same, and what the last one is asked for differs as said above.
     let mut ours = ours(&accesses);
@@ -176,7 +123,7 @@ fn agrees(kernel: &str, args: &[&str]) -> Result<()> {
     ours.fetches.missed_last = theirs.fetches.missed_last;
     ours.reads.missed_last = theirs.reads.missed_last;
     ours.writes.missed_last = theirs.writes.missed_last;
-    assert_eq!(ours, theirs, "{kernel}");
+    assert_eq!(ours, theirs, "{name}");
     Ok(())
 }
 
@@ -199,7 +146,7 @@ kernels! {
 
 /// (made, missed by the first level, missed by the last one too) of the loads of `line_crossings.S`: cachegrind's, and ours.
 fn loads_at(offset: &str) -> Result<[References; 2]> {
-    let (program, scratch) = build("programs/line_crossings.S", &["-nostdlib", offset], &[])?;
+    let (program, scratch) = build("programs/line_crossings.S", offset, &["-nostdlib", offset], &[])?;
     let theirs = cachegrind::run(&program, CACHES, &scratch)?;
     let ours = ours(&accesses(&program)?.0);
     assert_eq!((ours.fetches, ours.writes), (theirs.fetches, theirs.writes));
