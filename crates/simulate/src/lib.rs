@@ -13,8 +13,11 @@ mod counts;
 mod draft;
 mod engine;
 pub mod file;
+pub mod host;
+pub mod presets;
 mod sets;
 pub mod short;
+pub mod spec;
 
 pub use config::{ConfigError, Hierarchy, Level};
 pub use counts::{Classes, LevelCounts, PointCounts, Requests, Traffic};
