@@ -81,7 +81,10 @@ reference  kind   evicted by  kind   count  percent
     let output = memtrail(&dir, &args);
     assert_eq!(stderr(&output), "memtrail: next: memtrail sim --preset list\n");
     let output = memtrail(&dir, &[&["sim"], &SMALL[..], &["t.mtr"]].concat());
-    assert_eq!(stderr(&output), "memtrail: next: memtrail sim --evictors t.mtr\n");
+    assert_eq!(
+        stderr(&output),
+        "memtrail: next: memtrail sim --cache L1=128:32:1 --evictors t.mtr\n"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 use crate::args::PartArgs;
 use clap::{Args as ArgGroup, ValueEnum};
 use std::ffi::OsString;
+use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -60,6 +61,26 @@ pub struct CacheArgs {
     /// Run thread t on core t mod N; without it each thread has a core to itself.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub cores: Option<u32>,
+}
+
+/// The options again, each with a space before it.
+impl fmt::Display for CacheArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.caches.iter().try_for_each(|level| write!(f, " --cache {level}"))?;
+        if let Some(path) = &self.config {
+            write!(f, " --config {}", path.display())?;
+        }
+        if let Some(name) = &self.preset {
+            write!(f, " --preset {name}")?;
+        }
+        if self.instructions {
+            f.write_str(" --instructions")?;
+        }
+        if let Some(seed) = self.seed {
+            write!(f, " --seed {seed}")?;
+        }
+        self.cores.map_or(Ok(()), |cores| write!(f, " --cores {cores}"))
+    }
 }
 
 #[derive(Clone, Debug, ArgGroup)]

@@ -203,11 +203,16 @@ fn print(text: &str) -> anyhow::Result<u8> {
     written(std::io::stdout().write_all(text.as_bytes()).err())
 }
 
+/// The next question, about the same caches.
 fn suggest(args: &SimArgs, path: &Path) {
-    let file = path.display();
-    match (args.evictors, args.classes) {
-        (false, _) => say::line(format_args!("next: memtrail sim --evictors {file}")),
-        (true, false) => say::line(format_args!("next: memtrail sim --classes {file}")),
-        (true, true) => say::line("next: memtrail sim --preset list"),
-    }
+    let more = match (args.evictors, args.classes) {
+        (false, _) => "--evictors",
+        (true, false) => "--classes",
+        (true, true) => return say::line("next: memtrail sim --preset list"),
+    };
+    say::line(format_args!(
+        "next: memtrail sim{} {more} {}",
+        args.caches,
+        path.display()
+    ));
 }
