@@ -1,5 +1,6 @@
 //! `sim` as users meet it: exact output on small traces whose counts can be worked out by hand, options, and what can be wrong.
 use serde_json::{json, Value};
+use std::collections::HashSet;
 use std::fs;
 use std::process::{Command, Output, Stdio};
 use tempfile::{tempdir, TempDir};
@@ -348,4 +349,84 @@ fn options_that_exclude_each_other_are_refused() {
         let output = memtrail(&dir, args);
         assert_eq!(output.status.code(), Some(125), "{args:?}");
     }
+}
+
+/// Several processes, each with its libraries somewhere else.
+#[test]
+fn references_are_places_in_files_and_add_up() {
+    let dir = tempdir().unwrap();
+    let script = "/bin/true; /bin/true; exec /bin/true";
+    ok(&dir, &["record", "-o", "t.mtr", "--", "sh", "-c", script]);
+    let info = json(&dir, &["info", "--json", "t.mtr"]);
+    assert!(info["processes"].as_u64().unwrap() >= 3);
+    let found = json(&dir, &["sim", "--json", "--preset", "generic", "--evictors", "t.mtr"]);
+    let refs = found["refs"].as_array().unwrap();
+    let names: HashSet<(&str, &str)> = refs
+        .iter()
+        .map(|r| (r["name"].as_str().unwrap(), r["kind"].as_str().unwrap()))
+        .collect();
+    assert_eq!(names.len(), refs.len(), "one row for each place and kind");
+    let places = refs.iter().filter(|r| r["module"].is_string()).count();
+    assert!(places * 10 > refs.len() * 9, "{places} of {} are in a file", refs.len());
+    assert!(names.iter().any(|(name, _)| name.starts_with("libc.so.6+0x")));
+    let first = &found["levels"][0];
+    for key in [
+        "accesses",
+        "hits",
+        "misses",
+        "temporal_hits",
+        "spatial_hits",
+        "evictions",
+        "used_bytes",
+    ] {
+        let sum: u64 = refs.iter().map(|r| r[key].as_u64().unwrap()).sum();
+        assert_eq!(first[key].as_u64(), Some(sum), "{key}");
+    }
+    let evicted = |level: &str| -> u64 {
+        let evictors = found["evictors"].as_array().unwrap().iter();
+        evictors
+            .filter(|e| e["level"] == level)
+            .map(|e| e["count"].as_u64().unwrap())
+            .sum()
+    };
+    for level in found["levels"].as_array().unwrap() {
+        assert_eq!(
+            level["evictions"].as_u64(),
+            Some(evicted(level["name"].as_str().unwrap()))
+        );
+    }
+    assert_eq!(first["reads"], info["reads"]);
+    assert_eq!(first["writes"], info["writes"]);
+    let misses = first["read_misses"].as_u64().unwrap() + first["write_misses"].as_u64().unwrap();
+    assert_eq!(first["misses"].as_u64(), Some(misses));
+}
+
+#[test]
+fn a_recording_cut_off_is_simulated_as_far_as_it_goes() {
+    let dir = tempdir().unwrap();
+    ok(&dir, &["record", "-o", "t.mtr", "--", "true"]);
+    let bytes = fs::read(dir.path().join("t.mtr")).unwrap();
+    fs::write(dir.path().join("cut.mtr"), &bytes[..bytes.len() - 40]).unwrap();
+    let output = memtrail(&dir, &["sim", "--json", "--cache", "L1=32K", "cut.mtr"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("cut off"), "{}", stderr(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(found["accesses"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn the_demo_ends_with_the_answer() {
+    let dir = tempdir().unwrap();
+    let text = ok(&dir, &["demo"]);
+    assert!(text.contains("\nL1: 16K in lines of 64 bytes, 8 ways, lru\n"), "{text}");
+    let worst = "  262,144 of its 262,144 accesses miss, ";
+    assert!(text.contains(worst), "{text}");
+    assert!(
+        text.contains("\nThe worst reference point is the read at memtrail+0x"),
+        "{text}"
+    );
+    assert!(
+        text.contains("  of each line it brings in, 13% is used before the line has to go\n"),
+        "{text}"
+    );
 }
