@@ -127,6 +127,16 @@ impl LoopRun<'_> {
     }
 }
 
+/// How the accesses of a reference point move from one iteration of a loop to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mover {
+    /// By how many bytes, modulo 2^64.
+    pub shift: u64,
+    /// The first and the last byte that they touch in all iterations.
+    pub low: u64,
+    pub high: u64,
+}
+
 /// Whoever consumes accesses: counters, printers, simulators.
 pub trait AccessSink {
     /// Accesses of one thread, in program order.
