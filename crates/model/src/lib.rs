@@ -105,7 +105,7 @@ pub struct LoopAccess {
 pub struct LoopRun<'a> {
     pub thread: Thread,
     pub trips: u64,
-    /// The accesses of each iteration, in order.
+    /// The accesses of each iteration, in order; fetches, if they are wanted, are among them and do not move.
     pub body: &'a [LoopAccess],
 }
 
@@ -145,6 +145,11 @@ pub trait AccessSink {
     fn wants_loops(&self) -> bool {
         false
     }
+    /// Whether the fetch of every executed instruction is wanted, too: an access of kind [`Kind::Fetch`] with the instruction's address and
+    /// length, before what the instruction accesses. Asked once, at the beginning. Fetches are in no number of accesses.
+    fn wants_fetches(&self) -> bool {
+        false
+    }
     /// Takes a run of iterations whole, in its place among the accesses. If it returns `false` the run
     /// comes as accesses.
     fn looped(&mut self, _run: &LoopRun<'_>) -> bool {
@@ -162,6 +167,9 @@ impl<S: AccessSink + ?Sized> AccessSink for &mut S {
     }
     fn wants_loops(&self) -> bool {
         (**self).wants_loops()
+    }
+    fn wants_fetches(&self) -> bool {
+        (**self).wants_fetches()
     }
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {
         (**self).looped(run)
