@@ -156,6 +156,7 @@ mod tests {
             kind: Kind::Write,
             addr: 0x7fff_0000,
             size: 8,
+            point: memtrail_model::Point::NONE,
         };
         let streams = parse(format!("{access}\n").as_bytes()).unwrap();
         assert_eq!(

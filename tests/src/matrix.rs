@@ -6,7 +6,7 @@
 use crate::compare::{executable_ranges, narrow, same_accesses, same_outside, Line, Streams};
 use crate::guest::{Guest, Scope};
 use crate::run::{self, Configuration, Seen};
-use memtrail_model::{Access, AccessSink, Thread};
+use memtrail_model::{Access, AccessSink, Point, Thread};
 use memtrail_trace::{whole, Hasher, ThreadHash};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -97,6 +97,7 @@ fn hashes(streams: &Streams) -> String {
             kind: l.kind,
             addr: l.addr,
             size: l.size,
+            point: Point::NONE,
         };
         let accesses: Vec<Access> = lines.iter().map(access).collect();
         hasher.accesses(&accesses);

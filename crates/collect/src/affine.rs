@@ -51,7 +51,7 @@ impl Affine {
             strides[first_derived + i] = stride;
         }
         self.body.clear();
-        for access in &plan.accesses {
+        for (access, points) in plan.accesses.iter().zip(&block.points) {
             let Shape::Plain { addr, size } = &access.shape else {
                 return None;
             };
@@ -63,6 +63,7 @@ impl Affine {
             self.body.push(LoopAccess {
                 pc: plan.pc.wrapping_add(offset.into()),
                 kind: access.kind,
+                point: points.own,
                 size: *size,
                 addr: addr.eval(slots),
                 stride,

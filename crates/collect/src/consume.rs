@@ -6,9 +6,10 @@
 use crate::affine::Affine;
 use crate::decode::{advance, derive, step, Consumer, Run};
 use crate::linear::Linear;
+use crate::points::Points;
 use crate::shape::{as_loop, count, expand, Values};
 use crate::{Block, Counts, Cut, DecodeError, Table, MOST_ACCESSES};
-use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Thread};
+use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Point, Thread};
 use memtrail_tracee::XsaveTable;
 use memtrail_translate::plan::{PlannedAccess, Shape};
 
@@ -21,6 +22,7 @@ const NO_ACCESS: Access = Access {
     kind: Kind::Read,
     addr: 0,
     size: 0,
+    point: Point::NONE,
 };
 
 /// Expands executions to accesses and hands them on in batches of one thread each.
@@ -265,7 +267,8 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         cut: Option<&Cut>,
     ) -> Result<bool, DecodeError> {
         let plan = &block.plan;
-        for access in &plan.accesses[rest.access..] {
+        let points = &block.points[rest.access..];
+        for (access, points) in plan.accesses[rest.access..].iter().zip(points) {
             if cut.is_some_and(|c| c.excludes(access.insn)) {
                 break;
             }
@@ -278,7 +281,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             let offset = plan.insn_offsets[access.insn as usize];
             let pc = plan.pc.wrapping_add(offset.into());
             if !self.one_by_one && matches!(access.shape, Shape::Repeat { .. }) {
-                rest.past += self.repeated(thread, access, &values, rest.past, pc)?;
+                rest.past += self.repeated(thread, access, points, &values, rest.past, pc)?;
             }
             let (mut past, mut stopped) = (rest.past, false);
             expand(access, &values, rest.past, |kind, addr, size| {
@@ -292,6 +295,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
                     kind,
                     addr,
                     size,
+                    point: points.of(access, kind),
                 });
                 past += 1;
                 true
@@ -312,6 +316,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         &mut self,
         thread: Thread,
         access: &PlannedAccess,
+        points: &Points,
         values: &Values,
         past: u64,
         pc: u64,
@@ -324,7 +329,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             } => 2,
             _ => 1,
         };
-        let (elements, mut body) = as_loop(access, values, past / operands, pc)?;
+        let (elements, mut body) = as_loop(access, values, past / operands, pc, points)?;
         let trips = elements.min(self.left / operands);
         if body.is_empty() || past % operands != 0 || trips < 2 {
             return Ok(0);
@@ -356,6 +361,7 @@ fn next(access: &mut LoopAccess, thread: Thread) -> Access {
         kind: access.kind,
         addr,
         size: access.size,
+        point: access.point,
     }
 }
 

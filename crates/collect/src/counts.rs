@@ -23,7 +23,7 @@ impl Counts {
     pub fn bytes(&self) -> u64 {
         self.read_bytes.wrapping_add(self.written_bytes)
     }
-    /// Counts `n` accesses of `size` bytes.
+    /// Counts `n` accesses of `size` bytes. Fetches are none.
     #[inline]
     pub fn add(&mut self, kind: Kind, n: u64, size: u64) {
         let bytes = n.wrapping_mul(size);
@@ -34,6 +34,7 @@ impl Counts {
                 self.prefetches = self.prefetches.wrapping_add(n);
                 return;
             }
+            Kind::Fetch => return,
         };
         *count = count.wrapping_add(n);
         *total = total.wrapping_add(bytes);

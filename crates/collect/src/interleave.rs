@@ -172,7 +172,7 @@ fn turn<T: Stream, S: AccessSink>(place: &mut Place<T>, quantum: u64, sink: &mut
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memtrail_model::{Access, Kind, Thread};
+    use memtrail_model::{Access, Kind, Point, Thread};
 
     /// A thread whose access number `i` touches address `i`.
     struct Numbers {
@@ -202,6 +202,7 @@ mod tests {
                     kind: Kind::Read,
                     addr,
                     size: 1,
+                    point: Point::NONE,
                 })
                 .collect();
             sink.accesses(&batch);

@@ -21,6 +21,7 @@ mod error;
 mod interleave;
 mod linear;
 mod message;
+mod points;
 #[allow(unsafe_code)] // the mapping: see its head
 mod session;
 mod shape;
@@ -38,6 +39,7 @@ pub use interleave::{interleave, Order, Segment, Stream, SLICE};
 pub use linear::Linear;
 pub use memtrail_tracee::{XsaveComponent, XsaveTable};
 pub use message::{parse as messages, Message, Messages};
+pub use points::PointInfo;
 pub use session::{Options, Session};
 pub use supervise::{record, Notice, Outcome, Stop};
 pub use table::{Block, Found, Table, NO_REGISTER};

@@ -11,8 +11,9 @@
 //! **Invariant.** What a recipe gives is what [`crate::Expander`] gives without it.
 use crate::affine::moves;
 use crate::decode::{Consumer, InLoop, ThreadDecoder};
+use crate::points::Points;
 use crate::table::{Block, Table};
-use memtrail_model::{Access, Kind, Thread};
+use memtrail_model::{Access, Kind, Point, Thread};
 use memtrail_ring::record::{CUT, END, LEFT};
 use memtrail_translate::plan::{
     Addr, Derived, Lin, LoopPlan, Narrow, PlannedAccess, Shape, Side, Step, FIRST, RSP, TERMS,
@@ -60,22 +61,24 @@ impl Form {
     }
 }
 
-/// A plain access whose address is a linear form: 24 bytes.
+/// A plain access whose address is a linear form.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 struct LinearAccess {
     c: u64,
+    size: u32,
+    point: Point,
     scales: [i16; TERMS],
     slots: [u8; TERMS],
     kind: Kind,
-    size: u16,
     /// From the start of the block to the instruction.
     offset: u16,
 }
 
-const _: () = assert!(size_of::<LinearAccess>() == 24);
+const _: () = assert!(size_of::<LinearAccess>() == 32);
 
 impl LinearAccess {
-    fn of(block: &Block, access: &PlannedAccess) -> Option<LinearAccess> {
+    fn of(block: &Block, access: &PlannedAccess, points: &Points) -> Option<LinearAccess> {
         let Shape::Plain { addr, size } = &access.shape else {
             return None;
         };
@@ -85,8 +88,9 @@ impl LinearAccess {
             scales,
             slots,
             kind: access.kind,
-            size: (*size).try_into().ok()?,
+            size: *size,
             offset: block.plan.insn_offsets[access.insn as usize],
+            point: points.own,
         })
     }
 
@@ -284,7 +288,8 @@ impl Recipes {
         let accesses: Vec<_> = plan
             .accesses
             .iter()
-            .map(|a| LinearAccess::of(block, a))
+            .zip(&block.points)
+            .map(|(a, p)| LinearAccess::of(block, a, p))
             .collect::<Option<_>>()?;
         let derived: Vec<_> = plan.derived.iter().map(Narrowed::of).collect::<Option<_>>()?;
         let side = |s: &Side| {
@@ -458,7 +463,8 @@ impl Linear<'_> {
                 pc: self.pc.wrapping_add(access.offset.into()),
                 kind: access.kind,
                 addr: eval::<N>(access.c, &access.scales, &access.slots, self.slots),
-                size: access.size.into(),
+                size: access.size,
+                point: access.point,
             };
         }
     }

@@ -1,6 +1,7 @@
 //! What a memory operand amounts to, given the values of a record: expanded, or only counted.
 //!
 //! [`expand`] and [`count`] must agree for every shape; a test holds them to it.
+use crate::points::Points;
 use crate::{Counts, Cut, DecodeError};
 use memtrail_model::{Kind, LoopAccess};
 use memtrail_tracee::XsaveTable;
@@ -225,6 +226,7 @@ pub(crate) fn as_loop(
     v: &Values,
     first: u64,
     pc: u64,
+    points: &Points,
 ) -> Result<(u64, Vec<LoopAccess>), DecodeError> {
     let Shape::Repeat { source, dest, size, .. } = &access.shape else {
         return Ok((0, Vec::new()));
@@ -236,6 +238,7 @@ pub(crate) fn as_loop(
         (!addr.low32).then(|| LoopAccess {
             pc,
             kind,
+            point: points.of(access, kind),
             size: (*size).into(),
             addr: v.at(addr, first.wrapping_mul(r.step)),
             stride: r.step,

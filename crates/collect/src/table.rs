@@ -5,6 +5,7 @@
 //! every slot a plan refers to exists.
 use crate::affine::{is_even, moves};
 use crate::linear::Recipes;
+use crate::points::{Numbering, PointInfo, Points};
 use crate::shape::Fixed;
 use crate::{Counts, DecodeError};
 use memtrail_ring::record::{FIRST_BLOCK, LAST_BLOCK};
@@ -25,6 +26,8 @@ pub struct Block {
     pub plan: Plan,
     /// Where each value word of the record comes from: the number of a general register, or [`NO_REGISTER`].
     pub sources: Box<[u8]>,
+    /// The reference points of each of the plan's accesses.
+    pub(crate) points: Box<[Points]>,
     /// What one whole execution (iteration) does, apart from shapes that depend on values.
     pub(crate) fixed: Fixed,
     /// See [`is_even`].
@@ -118,6 +121,7 @@ pub struct Table {
     options: memtrail_translate::Options,
     blocks: Vec<Block>,
     recipes: Recipes,
+    points: Numbering,
     /// By `id - FIRST_BLOCK`.
     ids: Vec<Hot>,
     /// By `id - FIRST_BLOCK`: [`Hot::words`] once more, or 0 if that is more than 255. Reading a thread's
@@ -134,6 +138,7 @@ impl Table {
             options,
             blocks: Vec::new(),
             recipes: Recipes::default(),
+            points: Numbering::default(),
             ids: Vec::new(),
             lengths: Vec::new(),
             outcomes: Vec::new(),
@@ -143,6 +148,12 @@ impl Table {
 
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
+    }
+
+    /// All reference points so far, by [`Point`](memtrail_model::Point). Every (instruction, kind) that a block's plan has is
+    /// there once, executed or not; blocks that overlap share theirs.
+    pub fn points(&self) -> &[PointInfo] {
+        self.points.all()
     }
 
     pub(crate) fn recipes(&self) -> &Recipes {
@@ -208,7 +219,8 @@ impl Table {
             let (slot, slots) = (sources.len(), plan.slots());
             return Err(DecodeError::BadPlan { id, slot, slots });
         }
-        let block = Block::new(id, plan, sources);
+        let points = self.points.of(&plan);
+        let block = Block::new(id, plan, sources, points);
         let outcome = self.outcomes.len() as u32;
         let ways = block.ways();
         for way in &ways {
@@ -262,7 +274,7 @@ impl Table {
 }
 
 impl Block {
-    fn new(id: u32, mut plan: Plan, sources: Box<[u8]>) -> Block {
+    fn new(id: u32, mut plan: Plan, sources: Box<[u8]>, points: Box<[Points]>) -> Block {
         // Kept for the whole session, by the hundred thousand.
         plan.accesses.shrink_to_fit();
         let fixed = Fixed::of(&plan);
@@ -275,6 +287,7 @@ impl Block {
             fixed,
             plan,
             sources,
+            points,
         }
     }
 

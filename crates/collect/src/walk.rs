@@ -2,9 +2,9 @@
 use crate::decode::{derive, step, Consumer, Run};
 use crate::shape::{expand, Values};
 use crate::{Cut, DecodeError, Table, Tally};
-use memtrail_model::{Access, Thread};
+use memtrail_model::{Access, Point, Thread};
 use memtrail_tracee::XsaveTable;
-use memtrail_translate::plan::{Plan, Shape};
+use memtrail_translate::plan::Shape;
 
 /// Whoever follows a thread instruction by instruction.
 pub trait StepSink {
@@ -48,20 +48,22 @@ impl<'x, S: StepSink> Walker<'x, S> {
 
     /// One execution, up to the cut if there is one.
     fn once(&mut self, run: &Run, cut: Option<&Cut>) -> Result<(), DecodeError> {
-        let plan = &run.block.plan;
+        let (block, plan) = (run.block, &run.block.plan);
         let mut accesses = plan.accesses.as_slice();
+        let mut points = block.points.iter();
         for insn in 0..plan.insn_offsets.len() as u16 {
             if self.left == 0 || cut.is_some_and(|c| c.excludes(insn)) {
                 return Ok(());
             }
             let cut = cut.filter(|c| c.insn == insn);
-            let (pc, bytes) = place(plan, insn);
+            let (pc, bytes) = plan.instruction(insn);
             let mut told = cut.is_none();
             if told {
                 self.sink.instruction(run.thread, pc, bytes);
             }
             while let Some((access, rest)) = accesses.split_first().filter(|(a, _)| a.insn == insn) {
                 accesses = rest;
+                let point = points.next();
                 let values = Values {
                     block: run.block.id,
                     slots: run.slots,
@@ -86,6 +88,7 @@ impl<'x, S: StepSink> Walker<'x, S> {
                         kind,
                         addr,
                         size,
+                        point: point.map_or(Point::NONE, |p| p.of(access, kind)),
                     });
                     true
                 })?;
@@ -93,14 +96,6 @@ impl<'x, S: StepSink> Walker<'x, S> {
         }
         Ok(())
     }
-}
-
-/// Where an instruction stands, and how long it is.
-fn place(plan: &Plan, insn: u16) -> (u64, u32) {
-    let insn = usize::from(insn);
-    let offset = u32::from(plan.insn_offsets[insn]);
-    let end = plan.insn_offsets.get(insn + 1).map_or(plan.bytes, |&o| o.into());
-    (plan.pc.wrapping_add(offset.into()), end.saturating_sub(offset))
 }
 
 /// Accesses of an element of a repeated string instruction; 0 for all others.

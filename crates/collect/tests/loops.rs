@@ -2,7 +2,7 @@
 mod plans;
 
 use memtrail_collect::{Expander, ThreadDecoder};
-use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Thread};
+use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Point, Thread};
 use memtrail_translate::plan::{Derived, Lin, LoopPlan, Narrow, Plan, Step, FIRST, RSP};
 use plans::*;
 
@@ -129,6 +129,7 @@ fn a_run_tells_first_addresses_and_strides() {
     let read = LoopAccess {
         pc: PC,
         kind: Kind::Read,
+        point: Point(0),
         size: 8,
         addr: 0x1000,
         stride: 8,
@@ -136,6 +137,7 @@ fn a_run_tells_first_addresses_and_strides() {
     let write = LoopAccess {
         pc: PC + 4,
         kind: Kind::Write,
+        point: Point(1),
         size: 4,
         addr: 0x9004,
         stride: 0x1fc,

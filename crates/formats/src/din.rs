@@ -126,6 +126,7 @@ impl Encode for Writer {
                 self.prefetches += 1;
                 Ok(())
             }
+            Kind::Fetch => Ok(()),
         }
     }
 

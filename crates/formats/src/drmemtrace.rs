@@ -305,6 +305,7 @@ impl Encode for Writer {
             Kind::Read => record::READ,
             Kind::Write => record::WRITE,
             Kind::Prefetch => record::PREFETCH,
+            Kind::Fetch => return Ok(()),
         };
         put(out, kind, small(access.size, "an access")?, access.addr)
     }

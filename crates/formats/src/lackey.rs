@@ -134,6 +134,7 @@ impl Encode for Writer {
                 self.read = Some(place);
             }
             Kind::Prefetch => self.prefetches += 1,
+            Kind::Fetch => {}
         }
         self.hand_over(out)
     }

@@ -10,7 +10,7 @@
 use crate::export::Encode;
 use crate::lines::{decimal, fields, prefixed_hex, put_decimal, put_hex, Lines};
 use crate::{Error, Event, Source};
-use memtrail_model::{Access, Kind, Thread};
+use memtrail_model::{Access, Kind, Point, Thread};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
 
@@ -75,6 +75,7 @@ pub(crate) fn parse(line: &[u8]) -> Option<Access> {
         kind,
         addr,
         size,
+        point: Point::NONE,
     })
 }
 

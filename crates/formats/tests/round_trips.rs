@@ -4,7 +4,7 @@ mod common;
 use common::{import, replayed, through, Told};
 use memtrail_collect::StepSink;
 use memtrail_formats::{din, drmemtrace, lackey, raw, text, Encode, Error, Event, Export, Source};
-use memtrail_model::{Access, Kind, Thread};
+use memtrail_model::{Access, Kind, Point, Thread};
 use proptest::prelude::*;
 
 /// A source of events that are known already.
@@ -35,6 +35,7 @@ fn exported(format: impl Encode, thread: u32, events: &[Event]) -> Vec<u8> {
                 kind,
                 addr,
                 size,
+                point: Point::NONE,
             }),
             Event::Thread { .. } | Event::Time(_) => {}
         }
@@ -100,6 +101,7 @@ fn expected(thread: u32, events: &[Event]) -> Told {
                 kind,
                 addr,
                 size,
+                point: Point::NONE,
             }),
             _ => {}
         }

@@ -4,7 +4,7 @@ mod common;
 use common::{import, replayed, through};
 use memtrail_collect::{Block, Message, Piece, Sink};
 use memtrail_formats::{din, drmemtrace, lackey, text, Error, Event, Importer, Source};
-use memtrail_model::{Access, Kind, Thread};
+use memtrail_model::{Access, Kind, Point, Thread};
 use std::io;
 use Kind::{Prefetch, Read, Write};
 
@@ -28,6 +28,7 @@ fn access(thread: u32, pc: u64, kind: Kind, addr: u64, size: u32) -> Access {
         kind,
         addr,
         size,
+        point: Point::NONE,
     }
 }
 

@@ -16,15 +16,18 @@ pub enum Kind {
     Write = 1,
     /// A software prefetch: kept in order among the others, but neither a read nor a write.
     Prefetch = 2,
+    /// The fetch of an instruction: only for sinks that want them, and in no number of accesses.
+    Fetch = 3,
 }
 
 impl Kind {
-    /// The one-letter form used by `dump`: `R`, `W` or `P`.
+    /// The one-letter form used by `dump`: `R`, `W` or `P`; `I` for fetches, which it never prints.
     pub const fn letter(self) -> char {
         match self {
             Kind::Read => 'R',
             Kind::Write => 'W',
             Kind::Prefetch => 'P',
+            Kind::Fetch => 'I',
         }
     }
 }
@@ -40,17 +43,36 @@ impl fmt::Display for Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Default)]
 pub struct Thread(pub u32);
 
+/// Dense number of a reference point: one instruction's accesses of one kind. The block table numbers them and knows what they
+/// are; numbers of different tables have nothing to do with each other.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Point(pub u32);
+
+impl Point {
+    /// Of an access that came from no table.
+    pub const NONE: Point = Point(u32::MAX);
+
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// One user-space data access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(C)]
 pub struct Access {
-    pub thread: Thread,
     /// Address of the instruction in the target.
     pub pc: u64,
-    pub kind: Kind,
     pub addr: u64,
     /// Bytes touched.
     pub size: u32,
+    pub point: Point,
+    pub thread: Thread,
+    pub kind: Kind,
 }
+
+// Replay makes hundreds of millions of them per second: two to a cache line.
+const _: () = assert!(size_of::<Access>() == 32);
 
 impl fmt::Display for Access {
     /// The `dump` form: `thread pc kind address size`.
@@ -69,6 +91,7 @@ pub struct LoopAccess {
     /// Address of the instruction in the target.
     pub pc: u64,
     pub kind: Kind,
+    pub point: Point,
     /// Bytes touched.
     pub size: u32,
     /// Address in the first iteration.
@@ -97,6 +120,7 @@ impl LoopRun<'_> {
                 kind: a.kind,
                 addr: a.addr.wrapping_add(i.wrapping_mul(a.stride)),
                 size: a.size,
+                point: a.point,
             })
         };
         (0..self.trips).flat_map(iteration)

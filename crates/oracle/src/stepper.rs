@@ -25,7 +25,7 @@ use crate::plan::{plan, Plan, Touch, Unclassified};
 use crate::sys::{self, Launch, RawRegs, Resume, Stopped};
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic};
 use libc::{c_int, pid_t};
-use memtrail_model::{Access, Thread};
+use memtrail_model::{Access, Point, Thread};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
@@ -328,6 +328,7 @@ impl Session<'_> {
                 kind,
                 addr,
                 size,
+                point: Point::NONE,
             })?;
         }
         Ok(())

@@ -187,6 +187,14 @@ impl Level {
         if self.shared == Shared::By(0) {
             return Err(self.wrong("shared", 0, "a cache belongs to at least one core"));
         }
+        if self.inclusion == Inclusion::Exclusive {
+            if self.write != Write::Back {
+                return Err(self.wrong("inclusion", "exclusive", "an exclusive cache must write back"));
+            }
+            if self.prefetch != Prefetch::None {
+                return Err(self.wrong("inclusion", "exclusive", "an exclusive cache has no prefetcher"));
+            }
+        }
         match self.prefetch {
             Prefetch::Next(n) | Prefetch::Stride(n) if !(1..=MOST_AHEAD).contains(&n) => {
                 Err(self.wrong("prefetch", n, format!("a prefetcher runs 1 to {MOST_AHEAD} ahead")))
@@ -202,6 +210,14 @@ impl Level {
 
     /// Checks this level against one above it; `next` if there is none between.
     fn check_below(&self, above: &Level, next: bool) -> Result<(), ConfigError> {
+        if above.holds == Holds::Both && self.holds != Holds::Both {
+            let value = if self.holds == Holds::Data {
+                "data"
+            } else {
+                "instructions"
+            };
+            return Err(self.wrong("holds", value, format!("{} above it holds both", above.name)));
+        }
         let wider = match (above.shared, self.shared) {
             (_, Shared::All) => true,
             (Shared::All, Shared::By(_)) => false,

@@ -380,6 +380,13 @@ impl Plan {
     pub fn slots(&self) -> usize {
         FIRST as usize + (self.words as usize).saturating_sub(1) + self.derived.len()
     }
+    /// Where an instruction stands, and how long it is.
+    pub fn instruction(&self, insn: u16) -> (u64, u32) {
+        let insn = usize::from(insn);
+        let offset = u32::from(self.insn_offsets[insn]);
+        let end = self.insn_offsets.get(insn + 1).map_or(self.bytes, |&o| o.into());
+        (self.pc.wrapping_add(offset.into()), end.saturating_sub(offset))
+    }
     /// Block ids this plan takes: two if iterations after the first have a record of their own.
     pub fn ids(&self) -> u32 {
         match self.looping {

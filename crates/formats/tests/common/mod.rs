@@ -1,7 +1,7 @@
 //! Imports into memory and replays.
 use memtrail_collect::{Counts, Expander, StepSink, Walker};
 use memtrail_formats::{Error, Imported, Importer, Source};
-use memtrail_model::{Access, AccessSink, Thread};
+use memtrail_model::{Access, AccessSink, Point, Thread};
 use memtrail_trace::{check, replay, Filter, Header, Known, Limits, Pipeline, Reader, Totals, Writer};
 use std::io::Cursor;
 
@@ -59,7 +59,8 @@ pub fn import(sources: &mut [&mut dyn Source]) -> Result<(Vec<u8>, Imported), Er
     Ok((bytes, imported))
 }
 
-/// What a recording replays to; both ways of replaying must agree. The threads stand one after the other.
+/// What a recording replays to; both ways of replaying must agree. The threads stand one after the other. Points are looked up and
+/// then taken away, since traces know none.
 pub fn replayed(bytes: &[u8]) -> (Told, Counts) {
     let mut reader = Reader::open(Cursor::new(bytes)).unwrap();
     let counts = check(&mut reader).unwrap().counts;
@@ -74,6 +75,11 @@ pub fn replayed(bytes: &[u8]) -> (Told, Counts) {
     fast.accesses.sort_by_key(|a| a.thread);
     told.instructions.sort_by_key(|i| i.0);
     assert_eq!(told.accesses, fast.accesses);
+    for access in &mut told.accesses {
+        let point = known.table.points()[access.point.index()];
+        assert_eq!((point.pc, point.kind), (access.pc, access.kind));
+        access.point = Point::NONE;
+    }
     (told, counts)
 }
 

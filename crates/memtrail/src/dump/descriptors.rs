@@ -21,6 +21,7 @@ fn event_type(kind: Kind) -> &'static str {
         Kind::Read => "READ",
         Kind::Write => "WRITE",
         Kind::Prefetch => "PREFETCH",
+        Kind::Fetch => "FETCH",
     }
 }
 

@@ -6,4 +6,4 @@ mod hierarchies;
 mod streams;
 
 pub use hierarchies::hierarchies;
-pub use streams::{streams, Stream};
+pub use streams::{streams, Piece, Stream};

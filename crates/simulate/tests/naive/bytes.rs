@@ -8,10 +8,6 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    pub fn none() -> Bytes {
-        Bytes { start: 0, len: 0 }
-    }
-
     /// Line `n` of lines of `line` bytes.
     pub fn line(n: u64, line: u64) -> Bytes {
         Bytes {
@@ -22,9 +18,6 @@ impl Bytes {
 
     /// The lines that it touches, from its first byte on.
     pub fn lines(self, line: u64) -> Vec<u64> {
-        if self.len == 0 {
-            return Vec::new();
-        }
         let count = (self.start % line + self.len).div_ceil(line);
         let first = self.start / line * line;
         (0..count).map(|i| first.wrapping_add(i * line) / line).collect()
@@ -42,7 +35,7 @@ impl Bytes {
             let len = self.len.min(line - into_line);
             Bytes { start: self.start, len }
         } else {
-            Bytes::none()
+            Bytes { start, len: 0 }
         }
     }
 }

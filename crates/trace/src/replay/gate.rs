@@ -117,7 +117,7 @@ impl<S: AccessSink> AccessSink for Gate<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memtrail_model::{Kind, Thread};
+    use memtrail_model::{Kind, Point, Thread};
 
     #[derive(Default)]
     struct Seen {
@@ -149,6 +149,7 @@ mod tests {
         let access = |addr, stride| LoopAccess {
             pc: 0,
             kind: Kind::Read,
+            point: Point(0),
             size: 8,
             addr,
             stride,

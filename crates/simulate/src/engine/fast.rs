@@ -1,0 +1,252 @@
+//! The short way: caches that only remember, one level after the other.
+//!
+//! **Problem.** Walking down the levels for every access has many branches and much to keep in registers.
+//!
+//! **Idea.** If no level's content depends on what happens further out (nothing inclusive or exclusive), a batch can be taken through the first cache as a
+//! whole. What it misses and writes back is put into a queue, which is the next level's batch. In each level it is one tight loop over one
+//! cache. This is done for hierarchies in which nothing but the common case is to be considered: lines of one size, writes
+//! back or none, no prefetchers. Accesses to more than one line, and software prefetches, are left to [`Machine::access`], after everything before them has been through
+//! all levels.
+//!
+//! **Invariant.** Every cache sees the same requests in the same order as it would access by access.
+use super::cache::{Cache, Meta, Traits, DIRTY, PREFETCHED};
+use super::machine::{Hits, Ledger, LevelState, Machine};
+use super::placed;
+use super::shadow::Shadow;
+use crate::config::{Hierarchy, Inclusion, Prefetch, Write};
+use crate::sets::{AnySets, Sets};
+use memtrail_model::{Access, Kind};
+
+/// Whether a hierarchy can go the short way.
+pub(super) fn is_plain(hierarchy: &Hierarchy) -> bool {
+    hierarchy.levels.iter().all(|level| {
+        level.line == hierarchy.levels[0].line
+            && level.prefetch == Prefetch::None
+            && level.inclusion == Inclusion::None
+            && level.write != Write::Through
+            && level.allocate
+    })
+}
+
+/// What a cache asks of the next level.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    line: u64,
+    /// What is touched of it.
+    bits: u64,
+    point: u32,
+    /// Of a write-back: who owned the line.
+    owner: u32,
+    kind: Kind,
+    is_write_back: bool,
+}
+
+/// A cache while a batch goes through it.
+struct Pass<'c> {
+    traits: &'c Traits,
+    meta: &'c mut [Meta],
+    shadow: Option<&'c mut Shadow>,
+    ledger: &'c mut Ledger,
+    /// For the next level, if there is one.
+    out: Option<&'c mut Vec<Request>>,
+}
+
+impl Pass<'_> {
+    /// Asks for a line that is not there and places it.
+    #[inline(never)]
+    fn miss(&mut self, sets: &mut impl Sets, line: u64, bits: u64, kind: Kind, point: u32) {
+        let class = self.shadow.as_mut().map(|shadow| shadow.miss(line, true));
+        self.ledger.missed(kind, class, point);
+        if let Some(out) = &mut self.out {
+            let kind = if kind == Kind::Write { Kind::Read } else { kind };
+            out.push(Request {
+                line,
+                bits,
+                point,
+                owner: point,
+                kind,
+                is_write_back: false,
+            });
+        }
+        let meta = Meta {
+            touched: bits,
+            owner: point,
+            flags: if kind == Kind::Write { self.traits.dirty() } else { 0 },
+        };
+        self.fill(sets, line, meta, point);
+    }
+
+    #[inline]
+    fn fill(&mut self, sets: &mut impl Sets, line: u64, meta: Meta, point: u32) {
+        let placed = sets.place(line);
+        let old = std::mem::replace(&mut self.meta[placed.slot as usize], meta);
+        let Some(line) = placed.evicted else { return };
+        self.ledger.evicted(self.traits, &old, point);
+        if old.flags & DIRTY != 0 {
+            self.ledger.traffic.writebacks += 1;
+            if let Some(out) = &mut self.out {
+                out.push(Request {
+                    line,
+                    bits: 0,
+                    point,
+                    owner: old.owner,
+                    kind: Kind::Write,
+                    is_write_back: true,
+                });
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn write_back(&mut self, sets: &mut impl Sets, request: &Request) {
+        self.ledger.traffic.writebacks_received += 1;
+        if self.traits.write == Write::None {
+            return;
+        }
+        let found = sets.look_up(request.line);
+        if let Some(shadow) = &mut self.shadow {
+            match found {
+                Some(_) => shadow.hit(request.line, true),
+                None => drop(shadow.miss(request.line, true)),
+            }
+        }
+        match found {
+            Some(slot) => self.meta[slot as usize].flags |= DIRTY,
+            None => {
+                let meta = Meta {
+                    flags: DIRTY,
+                    ..Meta::new(request.owner)
+                };
+                self.fill(sets, request.line, meta, request.point);
+            }
+        }
+    }
+}
+
+/// A batch of the program's accesses at the first cache, up to one that needs more. Returns how many were dealt with.
+#[inline(never)]
+fn first_level<S: Sets>(sets: &mut S, pass: &mut Pass, hits: &mut [Hits], space: u64, batch: &[Access]) -> usize {
+    let traits = *pass.traits;
+    let dirty = traits.dirty();
+    let (shift, within) = (traits.shift, traits.line - 1);
+    let (mut writes, mut found) = (0, 0);
+    let mut done = 0;
+    for access in batch {
+        let addr = placed(access.addr, space);
+        let from = addr & within;
+        let last = u64::from(access.size).wrapping_sub(1);
+        // One line, and neither a prefetch nor a fetch.
+        if access.kind > Kind::Write || last > within - from {
+            break;
+        }
+        let Some(hits) = hits.get_mut(access.point.index()) else {
+            break;
+        };
+        let line = addr >> shift;
+        let touched = traits.bits(from, last + 1);
+        done += 1;
+        let Some(slot) = sets.look_up(line) else {
+            pass.miss(sets, line, touched, access.kind, access.point.0);
+            continue;
+        };
+        let meta = &mut pass.meta[slot as usize];
+        let is_write = access.kind == Kind::Write;
+        hits.hits += 1;
+        hits.spatial += u64::from(touched & !meta.touched != 0);
+        meta.touched |= touched;
+        found += 1;
+        writes += u64::from(is_write);
+        meta.flags |= dirty & u32::from(is_write).wrapping_neg();
+        if meta.flags & PREFETCHED != 0 {
+            meta.flags &= !PREFETCHED;
+            pass.ledger.found_prefetched(access.point.0);
+        }
+        if let Some(shadow) = &mut pass.shadow {
+            shadow.hit(line, true);
+        }
+    }
+    pass.ledger.traffic.writes.requests += writes;
+    pass.ledger.traffic.reads.requests += found - writes;
+    done
+}
+
+/// What another level asks for.
+fn next_level<S: Sets>(sets: &mut S, pass: &mut Pass, hits: &mut [Hits], batch: &[Request]) {
+    for request in batch {
+        if request.is_write_back {
+            pass.write_back(sets, request);
+            continue;
+        }
+        let Some(slot) = sets.look_up(request.line) else {
+            pass.miss(sets, request.line, request.bits, request.kind, request.point);
+            continue;
+        };
+        let meta = &mut pass.meta[slot as usize];
+        let hits = &mut hits[request.point as usize];
+        hits.hits += 1;
+        hits.spatial += u64::from(request.bits & !meta.touched != 0);
+        meta.touched |= request.bits;
+        pass.ledger.requests(request.kind).requests += 1;
+        if meta.flags & PREFETCHED != 0 {
+            meta.flags &= !PREFETCHED;
+            pass.ledger.found_prefetched(request.point);
+        }
+        if let Some(shadow) = &mut pass.shadow {
+            shadow.hit(request.line, true);
+        }
+    }
+}
+
+/// Splits a cache and its level for a pass.
+fn pass<'c>(
+    cache: &'c mut Cache,
+    level: &'c mut LevelState,
+    out: &'c mut Vec<Request>,
+) -> (&'c mut AnySets, Pass<'c>, &'c mut Vec<Hits>) {
+    let pass = Pass {
+        traits: &cache.traits,
+        meta: &mut cache.meta,
+        shadow: cache.shadow.as_mut(),
+        ledger: &mut level.ledger,
+        out: cache.below.is_some().then_some(out),
+    };
+    (&mut cache.sets, pass, &mut level.hits)
+}
+
+impl Machine {
+    /// Takes the accesses at the beginning of a batch the short way, from the given first cache on. Returns how many there were.
+    pub fn run(&mut self, at: usize, space: u64, batch: &[Access]) -> usize {
+        let cache = &mut self.caches[at];
+        let level = &mut self.levels[cache.level];
+        let mut queue = std::mem::take(&mut self.queues.0);
+        let (sets, mut first, hits) = pass(cache, level, &mut queue);
+        let done = match sets {
+            AnySets::Lru8(sets) => first_level(sets, &mut first, hits, space, batch),
+            sets => first_level(sets, &mut first, hits, space, batch),
+        };
+        let known = hits.len();
+        let mut below = cache.below;
+        while let Some(at) = below {
+            if queue.is_empty() {
+                break;
+            }
+            let cache = &mut self.caches[at];
+            let level = &mut self.levels[cache.level];
+            if level.hits.len() < known {
+                level.hits.resize(known, Hits::default());
+            }
+            let out = &mut self.queues.1;
+            let (sets, mut next, hits) = pass(cache, level, out);
+            match sets {
+                AnySets::Lru16(sets) => next_level(sets, &mut next, hits, &queue),
+                sets => next_level(sets, &mut next, hits, &queue),
+            }
+            below = cache.below;
+            queue.clear();
+            std::mem::swap(&mut queue, &mut self.queues.1);
+        }
+        queue.clear();
+        self.queues.0 = queue;
+        done
+    }
+}

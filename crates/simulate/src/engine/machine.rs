@@ -1,0 +1,510 @@
+//! Requests through the caches, in full: see `docs/simulation.md`, section by section.
+use super::cache::{Cache, Meta, Traits, DIRTY, PREFETCHED};
+use super::fast::Request;
+use super::shadow::{Class, WordMap};
+use crate::config::{Inclusion, Prefetch, Write};
+use crate::counts::{LevelCounts, PointCounts, Requests, Traffic};
+use crate::sets::Sets;
+use memtrail_model::Kind;
+
+/// The program's access behind a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    /// To whom whatever happens is due.
+    pub point: u32,
+    /// Who owns the lines that come in.
+    pub owner: u32,
+    pub addr: u64,
+    /// 0 if it touches nothing.
+    pub size: u64,
+}
+
+impl Origin {
+    pub fn of(point: u32, addr: u64, size: u32) -> Origin {
+        Origin {
+            point,
+            owner: point,
+            addr,
+            size: u64::from(size.max(1)),
+        }
+    }
+
+    /// For a request that is made on nobody's demand.
+    fn untouching(self, owner: u32) -> Origin {
+        Origin { owner, size: 0, ..self }
+    }
+
+    /// The bytes it touches of a line, from the start of the line.
+    fn bytes_in(&self, line: u64, shift: u32) -> Option<(u64, u64)> {
+        let length = 1u64 << shift;
+        let start = line << shift;
+        // Distances are modulo 2^64, as addresses are.
+        let ahead = self.addr.wrapping_sub(start);
+        if ahead < length {
+            return (self.size > 0).then(|| (ahead, self.size.min(length - ahead)));
+        }
+        let behind = start.wrapping_sub(self.addr);
+        (behind < self.size).then(|| (0, (self.size - behind).min(length)))
+    }
+}
+
+/// Hits of a reference point: apart from its other counts, so that many fit into a cache.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hits {
+    pub hits: u64,
+    pub spatial: u64,
+}
+
+/// A level's counts in the making.
+#[derive(Clone, Debug)]
+pub(super) struct LevelState {
+    /// By point: hits that were counted in the shortest way. As long as the ledger's points.
+    pub hits: Vec<Hits>,
+    pub ledger: Ledger,
+}
+
+/// What is counted less often.
+#[derive(Clone, Debug)]
+pub(super) struct Ledger {
+    points: Vec<PointCounts>,
+    pub traffic: Traffic,
+    /// By owner and evictor, if wanted.
+    evictors: Option<WordMap<u64>>,
+}
+
+impl LevelState {
+    pub fn new(evictors: bool) -> LevelState {
+        let ledger = Ledger {
+            points: Vec::new(),
+            traffic: Traffic::default(),
+            evictors: evictors.then(WordMap::default),
+        };
+        LevelState {
+            hits: Vec::new(),
+            ledger,
+        }
+    }
+
+    pub fn counts(&self, caches: u32) -> LevelCounts {
+        let ledger = &self.ledger;
+        let mut points = ledger.points.clone();
+        points.resize(points.len().max(self.hits.len()), PointCounts::default());
+        for (counts, hits) in points.iter_mut().zip(&self.hits) {
+            counts.hits += hits.hits;
+            counts.spatial_hits += hits.spatial;
+        }
+        let pairs = ledger.evictors.iter().flatten();
+        LevelCounts {
+            points,
+            traffic: ledger.traffic,
+            evictors: pairs
+                .map(|(&pair, &n)| (((pair >> 32) as u32, pair as u32), n))
+                .collect(),
+            caches,
+        }
+    }
+
+    /// Makes room for the hits of a point.
+    #[inline]
+    pub fn know(&mut self, point: u32) {
+        if self.hits.len() <= point as usize {
+            self.hits.resize(point as usize + 1, Hits::default());
+        }
+    }
+}
+
+impl Ledger {
+    /// The counts of a point, made if it is new.
+    #[inline(always)]
+    fn point(&mut self, point: u32) -> &mut PointCounts {
+        let at = point as usize;
+        if self.points.len() <= at {
+            self.points.resize(at + 1, PointCounts::default());
+        }
+        &mut self.points[at]
+    }
+
+    /// The counter of a kind of request.
+    pub fn requests(&mut self, kind: Kind) -> &mut Requests {
+        match kind {
+            Kind::Read => &mut self.traffic.reads,
+            Kind::Write => &mut self.traffic.writes,
+            Kind::Fetch => &mut self.traffic.fetches,
+            Kind::Prefetch => &mut self.traffic.prefetches,
+        }
+    }
+
+    /// A demand access that missed.
+    #[inline]
+    pub fn missed(&mut self, kind: Kind, class: Option<Class>, by: u32) {
+        let requests = self.requests(kind);
+        requests.requests += 1;
+        requests.misses += 1;
+        let counts = self.point(by);
+        counts.misses += 1;
+        match class {
+            Some(Class::Compulsory) => counts.classes.compulsory += 1,
+            Some(Class::Capacity) => counts.classes.capacity += 1,
+            Some(Class::Conflict) => counts.classes.conflict += 1,
+            None => {}
+        }
+    }
+
+    /// A hit was the first on a prefetched line.
+    #[cold]
+    pub fn found_prefetched(&mut self, by: u32) {
+        self.point(by).prefetch_hits += 1;
+    }
+
+    /// A line was evicted.
+    #[inline]
+    pub fn evicted(&mut self, traits: &Traits, old: &Meta, by: u32) {
+        let owner = old.owner;
+        let counts = self.point(owner);
+        counts.evictions += 1;
+        counts.used_bytes += traits.used_bytes(old);
+        if let Some(evictors) = &mut self.evictors {
+            *evictors.entry(u64::from(owner) << 32 | u64::from(by)).or_default() += 1;
+        }
+    }
+}
+
+/// What looking a line up for a request led to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Looked {
+    miss: bool,
+    spatial: bool,
+    /// Found for the first time since a prefetch brought it in.
+    prefetched: bool,
+    class: Option<Class>,
+}
+
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub caches: Vec<Cache>,
+    pub levels: Vec<LevelState>,
+    /// The line that an exclusive cache below has just given up to the request at hand.
+    pub moved: Option<Meta>,
+    /// Between the levels of the short way.
+    pub queues: (Vec<Request>, Vec<Request>),
+}
+
+/// The lines of a range of bytes, each with the part of the range in it. Addresses wrap around.
+fn lines(addr: u64, size: u64, shift: u32) -> impl Iterator<Item = (u64, u64, u64)> {
+    let mask = (1u64 << shift) - 1;
+    let (mut addr, mut left) = (addr, size);
+    std::iter::from_fn(move || {
+        if left == 0 {
+            return None;
+        }
+        let len = left.min(mask + 1 - (addr & mask));
+        let part = (addr >> shift, addr, len);
+        addr = addr.wrapping_add(len);
+        left -= len;
+        Some(part)
+    })
+}
+
+impl Machine {
+    /// A request of a range of bytes at a cache.
+    pub fn access(&mut self, at: usize, kind: Kind, addr: u64, size: u64, origin: &Origin) {
+        let traits = self.caches[at].traits;
+        let mut whole = Looked::default();
+        for (line, addr, len) in lines(addr, size, traits.shift) {
+            let looked = self.look(at, kind, line, (addr, len), origin);
+            if kind == Kind::Prefetch {
+                let prefetches = &mut self.levels[self.caches[at].level].ledger.traffic.prefetches;
+                prefetches.requests += 1;
+                prefetches.misses += u64::from(looked.miss);
+            } else if matches!(traits.prefetch, Prefetch::Next(_)) && (looked.miss || looked.prefetched) {
+                self.caches[at].leads.push(line);
+            }
+            whole.miss |= looked.miss;
+            whole.spatial |= looked.spatial;
+            whole.prefetched |= looked.prefetched;
+            whole.class = whole.class.or(looked.class);
+        }
+        if kind != Kind::Prefetch {
+            self.count(at, kind, whole, origin.point);
+            self.prefetch(at, origin);
+        }
+    }
+
+    fn count(&mut self, at: usize, kind: Kind, whole: Looked, by: u32) {
+        let level = &mut self.levels[self.caches[at].level];
+        level.know(by);
+        if whole.miss {
+            level.ledger.missed(kind, whole.class, by);
+        } else {
+            level.ledger.requests(kind).requests += 1;
+            let counts = level.ledger.point(by);
+            counts.hits += 1;
+            counts.spatial_hits += u64::from(whole.spatial);
+            counts.prefetch_hits += u64::from(whole.prefetched);
+        }
+    }
+
+    /// Looks one line up for a request; `part` is what the request wants of it.
+    fn look(&mut self, at: usize, kind: Kind, line: u64, part: (u64, u64), origin: &Origin) -> Looked {
+        let cache = &mut self.caches[at];
+        let traits = cache.traits;
+        let places = kind != Kind::Write || !traits.passes_writes();
+        match cache.sets.look_up(line) {
+            Some(slot) => {
+                if let Some(shadow) = &mut cache.shadow {
+                    shadow.hit(line, places);
+                }
+                let looked = Machine::found(cache, kind, line, slot, origin);
+                match (kind, traits.write) {
+                    (Kind::Write, Write::Back) => cache.meta[slot as usize].flags |= DIRTY,
+                    (Kind::Write, Write::Through) => self.pass_on(at, part, origin),
+                    _ if traits.inclusion == Inclusion::Exclusive && kind != Kind::Write => {
+                        cache.sets.remove(line);
+                        self.moved = Some(cache.meta[slot as usize]);
+                    }
+                    _ => {}
+                }
+                looked
+            }
+            None => {
+                let class = cache.shadow.as_mut().map(|shadow| shadow.miss(line, places));
+                if places {
+                    self.bring(at, kind, line, part, origin);
+                } else {
+                    self.pass_on(at, part, origin);
+                }
+                Looked {
+                    miss: true,
+                    class,
+                    ..Looked::default()
+                }
+            }
+        }
+    }
+
+    /// A line that is there is asked for.
+    #[inline]
+    fn found(cache: &mut Cache, kind: Kind, line: u64, slot: u32, origin: &Origin) -> Looked {
+        if kind == Kind::Prefetch {
+            return Looked::default();
+        }
+        let bytes = origin.bytes_in(line, cache.traits.shift);
+        let spatial = bytes.is_some_and(|bytes| cache.touch(slot, bytes));
+        let flags = &mut cache.meta[slot as usize].flags;
+        let prefetched = *flags & PREFETCHED != 0;
+        *flags &= !PREFETCHED;
+        Looked {
+            spatial,
+            prefetched,
+            ..Looked::default()
+        }
+    }
+
+    /// Brings a line in that is not there: asks for it, places it, and does what the request wants with it.
+    fn bring(&mut self, at: usize, kind: Kind, line: u64, part: (u64, u64), origin: &Origin) {
+        let traits = self.caches[at].traits;
+        let asked = if kind == Kind::Write { Kind::Read } else { kind };
+        self.ask(at, asked, line, origin);
+        if traits.inclusion == Inclusion::Exclusive {
+            // It goes up, as it came or as it was found further out.
+            return;
+        }
+        let mut moved = self.moved.take().unwrap_or(Meta::new(origin.owner));
+        if kind == Kind::Prefetch {
+            moved.flags |= PREFETCHED;
+        }
+        if kind == Kind::Write && traits.write == Write::Back {
+            moved.flags |= DIRTY;
+        }
+        let bytes = if kind == Kind::Prefetch {
+            None
+        } else {
+            origin.bytes_in(line, traits.shift)
+        };
+        self.place(at, line, moved, bytes, origin);
+        if kind == Kind::Write && traits.write == Write::Through {
+            self.pass_on(at, part, origin);
+        }
+    }
+
+    /// Asks the next level for a line.
+    fn ask(&mut self, at: usize, kind: Kind, line: u64, origin: &Origin) {
+        let cache = &self.caches[at];
+        if let Some(below) = cache.below {
+            let traits = cache.traits;
+            self.access(below, kind, line << traits.shift, traits.line, origin);
+        }
+    }
+
+    /// Sends written bytes on to the next level.
+    fn pass_on(&mut self, at: usize, (addr, len): (u64, u64), origin: &Origin) {
+        if let Some(below) = self.caches[at].below {
+            self.access(below, Kind::Write, addr, len, origin);
+        }
+    }
+
+    /// Puts a line into a cache, touches bytes of it, and deals with the one that makes room.
+    fn place(&mut self, at: usize, line: u64, moved: Meta, bytes: Option<(u64, u64)>, origin: &Origin) {
+        let cache = &mut self.caches[at];
+        let placed = cache.sets.place(line);
+        let old = std::mem::replace(&mut cache.meta[placed.slot as usize], moved);
+        if let Some(bytes) = bytes {
+            cache.touch(placed.slot, bytes);
+        }
+        if let Some(line) = placed.evicted {
+            self.evicted(at, line, old, origin);
+        }
+    }
+
+    /// A line has made room.
+    fn evicted(&mut self, at: usize, line: u64, mut old: Meta, origin: &Origin) {
+        let cache = &self.caches[at];
+        let (traits, below) = (cache.traits, cache.below);
+        self.levels[cache.level].ledger.evicted(&traits, &old, origin.point);
+        let addr = line << traits.shift;
+        if traits.inclusion == Inclusion::Inclusive && self.invalidate(at, addr, traits.line, origin) {
+            old.flags |= DIRTY;
+        }
+        let exclusive = below.filter(|&below| self.caches[below].traits.inclusion == Inclusion::Exclusive);
+        if let Some(below) = exclusive {
+            self.take_in(below, line, old, origin);
+        } else if old.flags & DIRTY != 0 && traits.write != Write::None {
+            self.levels[self.caches[at].level].ledger.traffic.writebacks += 1;
+            if let Some(below) = below {
+                let origin = origin.untouching(old.owner);
+                self.write_back(below, addr, traits.line, &origin);
+            }
+        }
+    }
+
+    /// An exclusive cache gets what the level above it has evicted.
+    fn take_in(&mut self, at: usize, line: u64, mut old: Meta, origin: &Origin) {
+        old.flags &= !PREFETCHED;
+        let cache = &mut self.caches[at];
+        match cache.sets.look_up(line) {
+            // From another cache above it.
+            Some(slot) => cache.meta[slot as usize].flags |= old.flags & DIRTY,
+            None => self.place(at, line, old, None, origin),
+        }
+    }
+
+    /// Takes a range of bytes out of all caches above one. Returns whether a line of it was dirty.
+    fn invalidate(&mut self, at: usize, addr: u64, size: u64, origin: &Origin) -> bool {
+        let mut dirty = false;
+        for i in 0..self.caches[at].above.len() {
+            let above = self.caches[at].above[i];
+            for (line, _, _) in lines(addr, size, self.caches[above].traits.shift) {
+                let cache = &mut self.caches[above];
+                if let Some(slot) = cache.sets.remove(line) {
+                    let old = cache.meta[slot as usize];
+                    let level = &mut self.levels[cache.level].ledger;
+                    level.traffic.invalidations += 1;
+                    level.evicted(&cache.traits, &old, origin.point);
+                    dirty |= old.flags & DIRTY != 0;
+                }
+            }
+            dirty |= self.invalidate(above, addr, size, origin);
+        }
+        dirty
+    }
+
+    /// A write-back arrives at a cache.
+    fn write_back(&mut self, at: usize, addr: u64, size: u64, origin: &Origin) {
+        let cache = &self.caches[at];
+        let (traits, level) = (cache.traits, cache.level);
+        self.levels[level].ledger.traffic.writebacks_received += 1;
+        if traits.write == Write::None {
+            return;
+        }
+        for (line, addr, len) in lines(addr, size, traits.shift) {
+            self.write_back_line(at, line, (addr, len), origin);
+        }
+    }
+
+    fn write_back_line(&mut self, at: usize, line: u64, (addr, len): (u64, u64), origin: &Origin) {
+        let cache = &mut self.caches[at];
+        let traits = cache.traits;
+        let places = !traits.passes_writes();
+        let dirty = traits.dirty();
+        let mut goes_on = traits.write == Write::Through;
+        if let Some(slot) = cache.sets.look_up(line) {
+            if let Some(shadow) = &mut cache.shadow {
+                shadow.hit(line, places);
+            }
+            cache.meta[slot as usize].flags |= dirty;
+        } else {
+            if let Some(shadow) = &mut cache.shadow {
+                shadow.miss(line, places);
+            }
+            if places {
+                if len < traits.line {
+                    self.ask(at, Kind::Prefetch, line, origin);
+                }
+                let mut moved = self.moved.take().unwrap_or(Meta::new(origin.owner));
+                moved.flags |= dirty;
+                self.place(at, line, moved, None, origin);
+            } else {
+                goes_on = true;
+            }
+        }
+        if goes_on {
+            if let Some(below) = self.caches[at].below {
+                self.write_back(below, addr, len, origin);
+            }
+        }
+    }
+
+    /// What a cache's prefetcher makes of a demand access.
+    #[inline]
+    fn prefetch(&mut self, at: usize, origin: &Origin) {
+        match self.caches[at].traits.prefetch {
+            Prefetch::None => {}
+            Prefetch::Next(ahead) => self.prefetch_next(at, ahead, origin),
+            Prefetch::Stride(ahead) => self.prefetch_stride(at, ahead, origin),
+        }
+    }
+
+    fn prefetch_next(&mut self, at: usize, ahead: u32, origin: &Origin) {
+        let mut leads = std::mem::take(&mut self.caches[at].leads);
+        let last = u64::MAX >> self.caches[at].traits.shift;
+        for lead in leads.drain(..) {
+            for k in 1..=u64::from(ahead) {
+                self.prefetch_line(at, (lead + k) & last, origin);
+            }
+        }
+        self.caches[at].leads = leads;
+    }
+
+    fn prefetch_stride(&mut self, at: usize, ahead: u32, origin: &Origin) {
+        let cache = &mut self.caches[at];
+        let shift = cache.traits.shift;
+        let by = origin.point as usize;
+        if cache.strides.len() <= by {
+            cache.strides.resize(by + 1, Default::default());
+        }
+        let Some(stride) = cache.strides[by].train(origin.addr) else {
+            return;
+        };
+        for k in 1..=u64::from(ahead) {
+            let line = origin.addr.wrapping_add(stride.wrapping_mul(k)) >> shift;
+            if line != origin.addr >> shift {
+                self.prefetch_line(at, line, origin);
+            }
+        }
+    }
+
+    fn prefetch_line(&mut self, at: usize, line: u64, origin: &Origin) {
+        let cache = &mut self.caches[at];
+        if cache.sets.find(line).is_some() {
+            return;
+        }
+        if let Some(shadow) = &mut cache.shadow {
+            shadow.miss(line, true);
+        }
+        let prefetches = &mut self.levels[cache.level].ledger.traffic.prefetches;
+        prefetches.requests += 1;
+        prefetches.misses += 1;
+        let origin = origin.untouching(origin.point);
+        self.bring(at, Kind::Prefetch, line, (line, 0), &origin);
+    }
+}

@@ -1,0 +1,199 @@
+//! A hierarchy of caches, access by access.
+//!
+//! **Problem.** Any levels, policies and options, exactly as `docs/simulation.md` says, at hundreds of millions of accesses per second.
+//!
+//! **Idea.** Nearly all accesses are of one line, in hierarchies whose levels do not reach into each other. Those are dealt with level by level
+//! ([`fast`]); whatever is more than that goes through [`Machine`], which is written for being right: caches are a forest of indices, a request goes down, what
+//! it evicts goes down behind it, invalidations go up.
+//!
+//! **Invariant.** The short way does what the other would have done: tests run both.
+mod cache;
+mod fast;
+mod machine;
+mod shadow;
+
+use crate::config::{ConfigError, Hierarchy, Shared};
+use crate::counts::LevelCounts;
+use cache::Cache;
+use machine::{LevelState, Machine, Origin};
+use memtrail_model::{Access, AccessSink, Kind, Thread};
+
+/// What is wanted of a simulation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Which reference point evicts whose lines.
+    pub evictors: bool,
+    /// Compulsory, capacity and conflict misses.
+    pub classes: bool,
+    /// Instruction fetches as well.
+    pub instructions: bool,
+    /// One access after the other, even where a shorter way is known to give the same.
+    pub one_by_one: bool,
+}
+
+/// A thread's way into the hierarchy.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    space: u64,
+    /// The first caches for data and for instructions.
+    data: Option<usize>,
+    instructions: Option<usize>,
+    ready: bool,
+}
+
+const UNKNOWN: Entry = Entry {
+    space: 0,
+    data: None,
+    instructions: None,
+    ready: false,
+};
+
+/// Simulates a hierarchy.
+#[derive(Debug)]
+pub struct Simulator {
+    hierarchy: Hierarchy,
+    options: Options,
+    /// The hierarchy is one that can go the short way, and may.
+    plain: bool,
+    machine: Machine,
+    /// By level: its caches by group of cores.
+    groups: Vec<Vec<Option<usize>>>,
+    /// By thread.
+    entries: Vec<Entry>,
+}
+
+impl Simulator {
+    pub fn new(hierarchy: &Hierarchy, options: Options) -> Result<Simulator, ConfigError> {
+        hierarchy.check()?;
+        let level = |_| LevelState::new(options.evictors);
+        Ok(Simulator {
+            hierarchy: hierarchy.clone(),
+            options,
+            plain: fast::is_plain(hierarchy) && !options.one_by_one,
+            machine: Machine {
+                caches: Vec::new(),
+                levels: hierarchy.levels.iter().map(level).collect(),
+                moved: None,
+                queues: Default::default(),
+            },
+            groups: vec![Vec::new(); hierarchy.levels.len()],
+            entries: Vec::new(),
+        })
+    }
+
+    /// Says which address space (process) a thread belongs to; it is 0 otherwise. To be called before the thread's first access.
+    pub fn set_space(&mut self, thread: Thread, space: u32) {
+        self.entry(thread).space = u64::from(space) << 48;
+    }
+
+    /// Results so far, by level.
+    pub fn counts(&self) -> Vec<LevelCounts> {
+        let levels = self.machine.levels.iter().zip(&self.groups);
+        levels
+            .map(|(level, groups)| level.counts(groups.iter().flatten().count() as u32))
+            .collect()
+    }
+
+    fn entry(&mut self, thread: Thread) -> &mut Entry {
+        let at = thread.0 as usize;
+        if self.entries.len() <= at {
+            self.entries.resize(at + 1, UNKNOWN);
+        }
+        &mut self.entries[at]
+    }
+
+    /// The way in for a thread whose caches exist.
+    fn enter(&mut self, thread: Thread) -> Entry {
+        let entry = *self.entry(thread);
+        if entry.ready {
+            return entry;
+        }
+        let core = self.hierarchy.cores.map_or(thread.0, |cores| thread.0 % cores);
+        let data = self.first(core, |level| level.holds.data());
+        let instructions = self.first(core, |level| level.holds.instructions());
+        let entry = Entry {
+            data,
+            instructions,
+            ready: true,
+            ..entry
+        };
+        *self.entry(thread) = entry;
+        entry
+    }
+
+    /// A core's first cache among the levels that a path goes through; makes those that do not exist yet.
+    fn first(&mut self, core: u32, on_path: impl Fn(&crate::Level) -> bool) -> Option<usize> {
+        let mut below = None;
+        for number in (0..self.hierarchy.levels.len()).rev() {
+            let level = &self.hierarchy.levels[number];
+            if !on_path(level) {
+                continue;
+            }
+            let group = match level.shared {
+                Shared::All => 0,
+                Shared::By(cores) => (core / cores) as usize,
+            };
+            let groups = &mut self.groups[number];
+            if groups.len() <= group {
+                groups.resize(group + 1, None);
+            }
+            let made = groups[group].unwrap_or_else(|| {
+                let mut cache = Cache::new(level, number, self.hierarchy.seed, self.options.classes);
+                cache.below = below;
+                let made = self.machine.caches.len();
+                self.machine.caches.push(cache);
+                if let Some(below) = below {
+                    self.machine.caches[below].above.push(made);
+                }
+                made
+            });
+            self.groups[number][group] = Some(made);
+            below = Some(made);
+        }
+        below
+    }
+
+    /// One access, in full.
+    fn access(&mut self, entry: &Entry, access: &Access) {
+        let first = if access.kind == Kind::Fetch {
+            entry.instructions
+        } else {
+            entry.data
+        };
+        let Some(first) = first else { return };
+        let addr = placed(access.addr, entry.space);
+        let origin = Origin::of(access.point.0, addr, access.size);
+        self.machine
+            .access(first, access.kind, addr, u64::from(access.size.max(1)), &origin);
+    }
+}
+
+/// Where an address of an address space lies among all.
+#[inline(always)]
+pub(crate) fn placed(addr: u64, space: u64) -> u64 {
+    if addr < 1 << 47 {
+        addr | space
+    } else {
+        addr
+    }
+}
+
+impl AccessSink for Simulator {
+    fn accesses(&mut self, batch: &[Access]) {
+        let Some(first) = batch.first() else { return };
+        let entry = self.enter(first.thread);
+        let mut rest = batch;
+        while let Some(access) = rest.first() {
+            let done = match entry.data {
+                Some(data) if self.plain => self.machine.run(data, entry.space, rest),
+                _ => 0,
+            };
+            if done == 0 {
+                self.access(&entry, access);
+                rest = &rest[1..];
+            } else {
+                rest = &rest[done..];
+            }
+        }
+    }
+}
