@@ -89,6 +89,12 @@ pub trait Consumer {
     }
     /// One execution, all of whose addresses are linear forms. [`Consumer::takes`] has been asked.
     fn linear(&mut self, _linear: &Linear<'_>) {}
+    /// Whether [`Consumer::linear_fetching`] takes the place of [`Consumer::linear`].
+    fn wants_fetches(&self) -> bool {
+        false
+    }
+    /// One execution with its fetches, and how many accesses are among them.
+    fn linear_fetching(&mut self, _linear: &Linear<'_>, _accesses: u64) {}
     fn mark(&mut self, _thread: Thread, _mark: Mark) {}
 }
 
@@ -292,7 +298,11 @@ impl ThreadDecoder {
             if !C::NEEDS_ADDRESSES {
                 at = self.skim(table, words, at, consumer);
             } else if consumer.takes_linear() {
-                at = self.expand_linear(table, words, at, consumer);
+                at = match consumer.wants_fetches() {
+                    false => self.expand_linear::<C, false>(table, words, at, consumer),
+                    true if table.numbers_fetches() => self.expand_linear::<C, true>(table, words, at, consumer),
+                    true => at,
+                };
             }
             if at >= words.len() || words[at] == END {
                 return Ok(Fed::End(at));

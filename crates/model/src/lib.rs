@@ -105,7 +105,7 @@ pub struct LoopAccess {
 pub struct LoopRun<'a> {
     pub thread: Thread,
     pub trips: u64,
-    /// The accesses of each iteration, in order.
+    /// The accesses of each iteration, in order; fetches, if they are wanted, are among them and do not move.
     pub body: &'a [LoopAccess],
 }
 
@@ -127,12 +127,27 @@ impl LoopRun<'_> {
     }
 }
 
+/// How the accesses of a reference point move from one iteration of a loop to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mover {
+    /// By how many bytes, modulo 2^64.
+    pub shift: u64,
+    /// The first and the last byte that they touch in all iterations.
+    pub low: u64,
+    pub high: u64,
+}
+
 /// Whoever consumes accesses: counters, printers, simulators.
 pub trait AccessSink {
     /// Accesses of one thread, in program order.
     fn accesses(&mut self, batch: &[Access]);
     /// Whether [`AccessSink::looped`] is worth asking.
     fn wants_loops(&self) -> bool {
+        false
+    }
+    /// Whether the fetch of every executed instruction is wanted, too: an access of kind [`Kind::Fetch`] with the instruction's address and
+    /// length, before what the instruction accesses. Asked once, at the beginning. Fetches are in no number of accesses.
+    fn wants_fetches(&self) -> bool {
         false
     }
     /// Takes a run of iterations whole, in its place among the accesses. If it returns `false` the run
@@ -152,6 +167,9 @@ impl<S: AccessSink + ?Sized> AccessSink for &mut S {
     }
     fn wants_loops(&self) -> bool {
         (**self).wants_loops()
+    }
+    fn wants_fetches(&self) -> bool {
+        (**self).wants_fetches()
     }
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {
         (**self).looped(run)

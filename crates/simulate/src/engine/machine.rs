@@ -93,6 +93,9 @@ impl LevelState {
             counts.hits += hits.hits;
             counts.spatial_hits += hits.spatial;
         }
+        while points.last() == Some(&PointCounts::default()) {
+            points.pop();
+        }
         let pairs = ledger.evictors.iter().flatten();
         LevelCounts {
             points,
@@ -101,6 +104,26 @@ impl LevelState {
                 .map(|(&pair, &n)| (((pair >> 32) as u32, pair as u32), n))
                 .collect(),
             caches,
+        }
+    }
+
+    /// Counts what has been counted since `before` so many times more.
+    pub fn repeat(&mut self, before: &LevelState, times: u64) {
+        for (i, now) in self.hits.iter_mut().enumerate() {
+            let before = before.hits.get(i).copied().unwrap_or_default();
+            now.hits += times * (now.hits - before.hits);
+            now.spatial += times * (now.spatial - before.spatial);
+        }
+        let (ledger, before) = (&mut self.ledger, &before.ledger);
+        let nothing = PointCounts::default();
+        for (i, now) in ledger.points.iter_mut().enumerate() {
+            let before = before.points.get(i).unwrap_or(&nothing);
+            *now += (*now - *before) * times;
+        }
+        ledger.traffic += (ledger.traffic - before.traffic) * times;
+        for (pair, now) in ledger.evictors.iter_mut().flatten() {
+            let before = before.evictors.as_ref().and_then(|e| e.get(pair));
+            *now += times * (*now - before.copied().unwrap_or(0));
         }
     }
 
@@ -150,10 +173,13 @@ impl Ledger {
         }
     }
 
-    /// A hit was the first on a prefetched line.
-    #[cold]
-    pub fn found_prefetched(&mut self, by: u32) {
-        self.point(by).prefetch_hits += 1;
+    /// A demand access finds a line: was it a prefetch that brought it in?
+    #[inline(always)]
+    pub fn find(&mut self, meta: &mut Meta, by: u32) {
+        if meta.flags & PREFETCHED != 0 {
+            meta.flags &= !PREFETCHED;
+            self.point(by).prefetch_hits += 1;
+        }
     }
 
     /// A line was evicted.

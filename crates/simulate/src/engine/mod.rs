@@ -9,14 +9,16 @@
 //! **Invariant.** The short way does what the other would have done: tests run both.
 mod cache;
 mod fast;
+mod looped;
 mod machine;
 mod shadow;
+mod warp;
 
 use crate::config::{ConfigError, Hierarchy, Shared};
 use crate::counts::LevelCounts;
 use cache::Cache;
 use machine::{LevelState, Machine, Origin};
-use memtrail_model::{Access, AccessSink, Kind, Thread};
+use memtrail_model::{Access, AccessSink, Kind, LoopRun, Thread};
 
 /// What is wanted of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub struct Options {
     pub classes: bool,
     /// Instruction fetches as well.
     pub instructions: bool,
+    /// Simulate every iteration of every loop, also those that are known to repeat others.
+    pub no_skip: bool,
     /// One access after the other, even where a shorter way is known to give the same.
     pub one_by_one: bool,
 }
@@ -195,5 +199,19 @@ impl AccessSink for Simulator {
                 rest = &rest[done..];
             }
         }
+    }
+
+    fn wants_loops(&self) -> bool {
+        self.plain && !self.options.classes
+    }
+
+    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+        let entry = self.enter(run.thread);
+        let fits = self.wants_loops() && (entry.space == 0 || looped::keeps_to_space(run));
+        let Some(data) = entry.data.filter(|_| fits) else {
+            return false;
+        };
+        self.machine.looped(data, entry.space, run, !self.options.no_skip);
+        true
     }
 }

@@ -88,6 +88,8 @@ impl<'k, S: AccessSink> Player<'k, S> {
             return Ok(false);
         };
         let mut counter = Counter::new(&known.xsave);
+        // Fetches that follow the last access left out are wanted.
+        let follows = u64::from(expander.flush().fetches);
         let mut counting = *skip > 0;
         if !counting {
             promise(expander, 0, head.accesses);
@@ -99,7 +101,8 @@ impl<'k, S: AccessSink> Player<'k, S> {
                 if counting {
                     let (state, passed) = (decoder.state(), counter.accesses());
                     decoder.feed(&known.table, words, &mut counter)?;
-                    if counter.accesses() <= *skip {
+                    let passed_over = *skip - follows.min(*skip);
+                    if counter.accesses() <= passed_over {
                         return Ok(());
                     }
                     // The first access wanted is in this batch: once more, and now with addresses.
@@ -142,7 +145,7 @@ impl<'k, S: AccessSink> Player<'k, S> {
         Ok(true)
     }
 
-    /// After the last chunk: how many accesses the last record of the thread has that are wanted.
+    /// After the last chunk: how many accesses the last record of the thread has that are wanted. `None` if nothing of it is.
     pub fn last(&mut self) -> Result<Option<Segment>, Error> {
         let (Some(decoder), true, Some(chunk)) = (&self.decoder, self.part.ends, self.part.chunks.last()) else {
             return Ok(None);
@@ -153,9 +156,11 @@ impl<'k, S: AccessSink> Player<'k, S> {
         counted.map_err(|source| Error::Decode { at: chunk.at, source })?;
         let accesses = counter.accesses();
         promise(&mut self.expander, self.skip, accesses);
-        let wanted = self.expander.flush().wanted.min(accesses.saturating_sub(self.skip));
+        let gate = self.expander.flush();
+        let wanted = gate.wanted.min(accesses.saturating_sub(self.skip));
+        let fetches = gate.fetches && gate.wanted > 0;
         let end = chunk.head.stream.end;
-        Ok((wanted > 0).then_some(Segment {
+        Ok((wanted > 0 || fetches).then_some(Segment {
             begin: end,
             end,
             accesses: wanted,
