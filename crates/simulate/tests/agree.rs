@@ -2,7 +2,7 @@
 mod inputs;
 mod naive;
 
-use inputs::{hierarchies, streams, Piece, Stream};
+use inputs::{hierarchies, nests, plain_hierarchies, streams, Piece, Stream};
 use memtrail_model::{Access, AccessSink, Kind, LoopRun, Point, Thread};
 use memtrail_simulate::config::{Holds, Inclusion, Policy, Shared};
 use memtrail_simulate::{Hierarchy, Level, LevelCounts, Options, PointCounts, Simulator};
@@ -63,15 +63,27 @@ proptest! {
         evictors in any::<bool>(),
         classes in any::<bool>(),
         one_by_one in any::<bool>(),
+        no_skip in any::<bool>(),
         batch in prop_oneof![Just(1usize), 2..9usize, Just(4096)],
     ) {
-        let options = Options { evictors, classes, instructions: true, one_by_one };
+        let options = Options { evictors, classes, instructions: true, one_by_one, no_skip };
         let expected = naively(&hierarchy, &stream, evictors, classes);
         let got = simulated(&hierarchy, &stream, options, batch);
         for (at, (got, expected)) in got.iter().zip(&expected).enumerate() {
             prop_assert_eq!(got, expected, "level {}", at);
         }
         prop_assert_eq!(got.len(), expected.len());
+    }
+
+    #[test]
+    fn loops_taken_whole_count_the_same(
+        hierarchy in plain_hierarchies(),
+        stream in nests(),
+        evictors in any::<bool>(),
+        no_skip in any::<bool>(),
+    ) {
+        let options = Options { evictors, instructions: true, no_skip, ..Options::default() };
+        prop_assert_eq!(simulated(&hierarchy, &stream, options, 4096), naively(&hierarchy, &stream, evictors, false));
     }
 
     /// What the counts have to do with each other.
@@ -150,7 +162,7 @@ fn same(hierarchy: &Hierarchy, stream: &Stream, classes: bool) {
         evictors: true,
         classes,
         instructions: true,
-        one_by_one: false,
+        ..Options::default()
     };
     assert!(
         expected.iter().all(|level| level.total().evictions > 0),

@@ -122,3 +122,18 @@ prop_compose! {
         Hierarchy { levels, cores, seed }
     }
 }
+
+/// Hierarchies without anything that connects iterations of a loop but what lies in the caches: those in which loops are taken whole.
+pub fn plain_hierarchies() -> impl Strategy<Value = Hierarchy> {
+    hierarchies().prop_map(|mut hierarchy| {
+        for level in &mut hierarchy.levels {
+            level.inclusion = Inclusion::None;
+            level.prefetch = Prefetch::None;
+            level.allocate = true;
+            if level.write == Write::Through {
+                level.write = Write::None;
+            }
+        }
+        hierarchy
+    })
+}

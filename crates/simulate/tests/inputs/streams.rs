@@ -88,7 +88,7 @@ fn scattered() -> impl Strategy<Value = Piece> {
     prop::collection::vec(one, 1..12).prop_map(Piece::Accesses)
 }
 
-/// A loop of a few accesses; sometimes all of them move alike.
+/// A loop of a few accesses; sometimes all of them move alike. Fetches stay where they are.
 fn walk() -> impl Strategy<Value = Piece> {
     let stride = || prop_oneof![2 => -9..=80i64, 1 => select(vec![-64i64, 0, 64, 128, 256, 1000])];
     let one = (points(), kinds(), addresses(), sizes(), stride());
@@ -101,7 +101,11 @@ fn walk() -> impl Strategy<Value = Piece> {
             kind,
             addr,
             size,
-            stride: common.unwrap_or(stride) as u64,
+            stride: if kind == Kind::Fetch {
+                0
+            } else {
+                common.unwrap_or(stride) as u64
+            },
         };
         Piece::Loop {
             thread: Thread(0),
@@ -122,5 +126,38 @@ pub fn streams() -> impl Strategy<Value = Stream> {
     (prop::collection::vec(stretch(), 1..20), spaces).prop_map(|(stretches, spaces)| Stream {
         pieces: stretches.concat(),
         spaces,
+    })
+}
+
+/// Nests of loops: an inner loop again and again, each time a bit further on, or not.
+pub fn nests() -> impl Strategy<Value = Stream> {
+    let further = prop_oneof![Just(0i64), -130..=130i64, select(vec![64i64, 256, 512, 1024])];
+    let nest = (walk(), further, prop_oneof![3 => 1..12i64, 1 => 12..60i64]);
+    prop::collection::vec(nest, 1..4).prop_map(|nests| {
+        let mut pieces = Vec::new();
+        for (inner, further, times) in nests {
+            let Piece::Loop { thread, trips, body } = inner else {
+                unreachable!("a walk is a loop");
+            };
+            let moved = |body: &[LoopAccess], by: i64| -> Vec<LoopAccess> {
+                let shift = |access: &LoopAccess| match access.kind {
+                    Kind::Fetch => *access,
+                    _ => LoopAccess {
+                        addr: access.addr.wrapping_add_signed(by),
+                        ..*access
+                    },
+                };
+                body.iter().map(shift).collect()
+            };
+            pieces.extend((0..times).map(|i| Piece::Loop {
+                thread,
+                trips,
+                body: moved(&body, i * further),
+            }));
+        }
+        Stream {
+            pieces,
+            spaces: Vec::new(),
+        }
     })
 }
