@@ -168,7 +168,15 @@ fn same(hierarchy: &Hierarchy, stream: &Stream, classes: bool) {
         expected.iter().all(|level| level.total().evictions > 0),
         "too large to see anything"
     );
-    assert_eq!(simulated(hierarchy, stream, options, 4096), expected);
+    for (at, (got, expected)) in simulated(hierarchy, stream, options, 4096)
+        .iter()
+        .zip(&expected)
+        .enumerate()
+    {
+        assert_eq!(got.traffic, expected.traffic, "level {at}");
+        assert_eq!(got.total(), expected.total(), "level {at}");
+        assert!(got == expected, "level {at}: points or evictors differ");
+    }
 }
 
 #[test]

@@ -406,7 +406,7 @@ fn an_exclusive_level_holds_what_was_evicted_above() {
 
 #[test]
 fn two_caches_above_an_exclusive_one_may_move_the_same_line_out() {
-    // Threads 0 and 1 bring in line 0; both move it out to the one L2: it is there once, dirty, with the owner and the bytes of the first.
+    // Threads 0 and 1 bring in line 0; both move it out to the one L2: it is there once, with the bytes both touched and dirty.
     let exclusive = Level {
         inclusion: Inclusion::Exclusive,
         shared: Shared::All,
@@ -418,7 +418,7 @@ fn two_caches_above_an_exclusive_one_may_move_the_same_line_out() {
     );
     // L2: 0 (owner 1), 0 again, then 10 (R30); 20 (R40) evicts 0: dirty.
     assert_eq!(counts[1].evictors, [((1, 6), 1)].into());
-    assert_eq!((counts[1].points[1].used_bytes, counts[1].traffic.writebacks), (1, 1));
+    assert_eq!((counts[1].points[1].used_bytes, counts[1].traffic.writebacks), (2, 1));
 }
 
 #[test]
@@ -572,12 +572,20 @@ fn long_lines_know_64ths() {
 }
 
 #[test]
-fn a_line_that_moves_out_is_no_longer_a_prefetched_one() {
+fn a_line_that_moves_out_unused_is_still_a_prefetched_one() {
     let exclusive = Level {
         inclusion: Inclusion::Exclusive,
         ..level("L2", 2, 2)
     };
     // 0 comes for a prefetch, R10 moves it out, R0 finds it there.
     let counts = run(vec![level("L1", 1, 1), exclusive], "P0 R10 R0");
-    assert_eq!((counts[1].total().hits, counts[1].total().prefetch_hits), (1, 0));
+    assert_eq!((counts[1].total().hits, counts[1].total().prefetch_hits), (1, 1));
+}
+
+#[test]
+fn an_access_of_two_lines_touches_a_longer_one_in_two_steps() {
+    // L2 is asked for line 0 and told of bytes e and f, then for line 1 and told of 10 and 11: a hit, and spatial.
+    let counts = run(vec![level("L1", 4, 4), Level::new("L2", 64, 64, 1)], "Re:4");
+    let total = counts[1].total();
+    assert_eq!((total.hits, total.misses, total.spatial_hits), (1, 1, 1));
 }

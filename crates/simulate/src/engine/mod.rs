@@ -201,6 +201,10 @@ impl AccessSink for Simulator {
         }
     }
 
+    fn wants_fetches(&self) -> bool {
+        self.options.instructions
+    }
+
     fn wants_loops(&self) -> bool {
         self.plain && !self.options.classes
     }

@@ -8,6 +8,10 @@ pub struct Bytes {
 }
 
 impl Bytes {
+    pub fn none() -> Bytes {
+        Bytes { start: 0, len: 0 }
+    }
+
     /// Line `n` of lines of `line` bytes.
     pub fn line(n: u64, line: u64) -> Bytes {
         Bytes {
@@ -35,7 +39,7 @@ impl Bytes {
             let len = self.len.min(line - into_line);
             Bytes { start: self.start, len }
         } else {
-            Bytes { start, len: 0 }
+            Bytes::none()
         }
     }
 }

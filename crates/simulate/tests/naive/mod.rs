@@ -22,8 +22,7 @@ use std::collections::{BTreeMap, HashMap};
 struct Cause {
     core: u32,
     point: u32,
-    /// What it touches.
-    bytes: Bytes,
+    address: u64,
 }
 
 /// What a level is asked for.
@@ -31,6 +30,8 @@ struct Cause {
 struct Request {
     kind: Kind,
     bytes: Bytes,
+    /// The bytes of the program's access in it.
+    touched: Bytes,
     /// Of lines that are placed for it.
     owner: u32,
 }
@@ -115,11 +116,16 @@ impl Naive {
         let cause = Cause {
             core: self.cores.map_or(thread, |cores| thread % cores),
             point,
-            bytes,
+            address,
+        };
+        let touched = match access.kind {
+            Kind::Prefetch => Bytes::none(),
+            _ => bytes,
         };
         let request = Request {
             kind: access.kind,
             bytes,
+            touched,
             owner: point,
         };
         let holds = |level: &NaiveLevel| match access.kind {
@@ -164,7 +170,7 @@ impl Naive {
             let class = self.classify(at, cause, number, self.request_places(at, request.kind));
             let there = self.cache(at, cause.core).find(number).is_some();
             if demand && there {
-                let found = self.demand_finds(at, cause, number);
+                let found = self.demand_finds(at, cause, number, request.touched);
                 spatial |= found.spatial;
                 prefetch_hit |= found.marked;
                 if found.marked {
@@ -247,11 +253,11 @@ impl Naive {
     }
 
     /// Touches bytes of a line that a demand access has found.
-    fn demand_finds(&mut self, at: usize, cause: Cause, number: u64) -> Found {
+    fn demand_finds(&mut self, at: usize, cause: Cause, number: u64, touched: Bytes) -> Found {
         let line = self.levels[at].line();
         let found = self.cache(at, cause.core).find(number).expect("a line that is there");
         let before = found.used_units();
-        touch(found, cause.bytes, line);
+        touch(found, touched, line);
         Found {
             spatial: found.used_units() > before,
             marked: std::mem::take(&mut found.marked),
@@ -261,6 +267,7 @@ impl Naive {
     /// A line is missing: it is asked for further on and placed. An exclusive level hands it up instead.
     fn bring_in(&mut self, at: usize, cause: Cause, number: u64, request: Request) -> Option<Line> {
         let line = self.levels[at].line();
+        let touched = request.touched.within(number, line);
         let asked = Request {
             kind: if request.kind == Kind::Write {
                 Kind::Read
@@ -268,6 +275,7 @@ impl Naive {
                 request.kind
             },
             bytes: Bytes::line(number, line),
+            touched,
             owner: request.owner,
         };
         let moved = self.request(self.next(at), cause, asked);
@@ -277,9 +285,7 @@ impl Naive {
         let mut placed = moved.unwrap_or_else(|| self.new_line(at, number, request.owner));
         placed.marked = request.kind == Kind::Prefetch;
         placed.dirty |= self.is_write(at, request.kind) && self.levels[at].level.write == Write::Back;
-        if request.kind != Kind::Prefetch {
-            touch(&mut placed, cause.bytes, line);
-        }
+        touch(&mut placed, touched, line);
         self.place(at, cause, placed);
         None
     }
@@ -326,6 +332,7 @@ impl Naive {
         let line = self.levels[at].line();
         let part = Request {
             bytes: request.bytes.within(number, line),
+            touched: request.touched.within(number, line),
             ..request
         };
         self.request(self.next(at), cause, part)
@@ -397,9 +404,15 @@ impl Naive {
     /// A line that the level above has evicted comes to an exclusive level.
     fn move_out(&mut self, at: usize, cause: Cause, line: Line) {
         match self.cache(at, cause.core).find(line.number) {
-            None => self.place(at, cause, Line { marked: false, ..line }),
+            None => self.place(at, cause, line),
             // Another cache above had it too.
-            Some(here) => here.dirty |= line.dirty,
+            Some(here) => {
+                here.dirty |= line.dirty;
+                here.marked |= line.marked;
+                for (mine, theirs) in here.touched.iter_mut().zip(line.touched) {
+                    *mine |= theirs;
+                }
+            }
         }
     }
 
@@ -447,12 +460,12 @@ impl Naive {
             let asked = Request {
                 kind: Kind::Prefetch,
                 bytes: whole,
+                touched: Bytes::none(),
                 owner,
             };
             moved = self.request(self.next(at), cause, asked);
         }
         let mut placed = moved.unwrap_or_else(|| self.new_line(at, number, owner));
-        placed.marked = false;
         placed.dirty |= self.levels[at].level.write == Write::Back;
         self.place(at, cause, placed);
     }
@@ -477,8 +490,8 @@ impl Naive {
                     return;
                 };
                 for k in 1..=u64::from(ahead) {
-                    let number = line_of(cause.bytes.start.wrapping_add(stride.wrapping_mul(k)));
-                    if number != line_of(cause.bytes.start) {
+                    let number = line_of(cause.address.wrapping_add(stride.wrapping_mul(k)));
+                    if number != line_of(cause.address) {
                         self.prefetch_line(at, cause, number);
                     }
                 }
@@ -491,21 +504,21 @@ impl Naive {
         let strides = &mut self.cache(at, cause.core).strides;
         let Some(known) = strides.get_mut(&cause.point) else {
             let first = Stride {
-                last: cause.bytes.start,
+                last: cause.address,
                 stride: 0,
                 confidence: 0,
             };
             strides.insert(cause.point, first);
             return None;
         };
-        let difference = cause.bytes.start.wrapping_sub(known.last);
+        let difference = cause.address.wrapping_sub(known.last);
         if difference == known.stride {
             known.confidence = (known.confidence + 1).min(3);
         } else {
             known.confidence = 0;
             known.stride = difference;
         }
-        known.last = cause.bytes.start;
+        known.last = cause.address;
         (known.confidence >= 2 && known.stride != 0).then_some(known.stride)
     }
 
@@ -519,6 +532,7 @@ impl Naive {
         let asked = Request {
             kind: Kind::Prefetch,
             bytes: Bytes::line(number, self.levels[at].line()),
+            touched: Bytes::none(),
             owner: cause.point,
         };
         let moved = self.request(self.next(at), cause, asked);
