@@ -149,7 +149,8 @@ fn options(args: &SimArgs) -> Options {
         evictors: args.evictors,
         classes: args.classes,
         instructions: args.caches.instructions,
-        one_by_one: args.no_skip,
+        no_skip: args.no_skip,
+        ..Options::default()
     }
 }
 
