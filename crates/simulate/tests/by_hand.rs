@@ -4,9 +4,10 @@
 //! come from reading the page, not from running anything.
 mod naive;
 
+use memtrail_model::{Access, Kind, Point, Thread};
 use memtrail_simulate::config::{Holds, Inclusion, Policy, Prefetch, Shared, Write};
 use memtrail_simulate::{Classes, Hierarchy, Level, LevelCounts, PointCounts, Requests};
-use naive::{Access, Kind, Naive};
+use naive::Naive;
 
 /// Accesses written as `KIND hex-address [:size] [@point] [/thread]`: `R40:4@1/2` reads 4 bytes at 0x40 at point 1 in thread 2.
 /// The size is 1, the point and the thread are 0 unless given.
@@ -17,8 +18,9 @@ fn parse(text: &str) -> Vec<Access> {
         Some(rest.split(MARKS).next()?.parse().expect("a number"))
     };
     let access = |word: &str| Access {
-        thread: number(word, '/').unwrap_or(0),
-        point: number(word, '@').unwrap_or(0),
+        pc: 0,
+        thread: Thread(number(word, '/').unwrap_or(0)),
+        point: Point(number(word, '@').unwrap_or(0)),
         kind: match &word[..1] {
             "R" => Kind::Read,
             "W" => Kind::Write,
@@ -559,4 +561,31 @@ fn only_the_bytes_that_the_program_touches_count_further_out() {
     // R20, R1 are spatial; R20, R0 are not.
     assert_eq!((total.hits, total.misses, total.spatial_hits), (4, 2, 2));
     assert_eq!((total.evictions, total.used_bytes), (1, 3));
+}
+
+#[test]
+fn long_lines_know_64ths() {
+    // Units of 2 bytes: R1 touches that of R0, R2 does not. R80 evicts two units: 4 bytes.
+    let counts = run(vec![Level::new("L1", 128, 128, 1)], "R0 R1 R2 R80");
+    assert_eq!(counts[0].total().spatial_hits, 1);
+    assert_eq!((counts[0].total().evictions, counts[0].total().used_bytes), (1, 4));
+}
+
+#[test]
+fn a_line_that_moves_out_unused_is_still_a_prefetched_one() {
+    let exclusive = Level {
+        inclusion: Inclusion::Exclusive,
+        ..level("L2", 2, 2)
+    };
+    // 0 comes for a prefetch, R10 moves it out, R0 finds it there.
+    let counts = run(vec![level("L1", 1, 1), exclusive], "P0 R10 R0");
+    assert_eq!((counts[1].total().hits, counts[1].total().prefetch_hits), (1, 1));
+}
+
+#[test]
+fn an_access_of_two_lines_touches_a_longer_one_in_two_steps() {
+    // L2 is asked for line 0 and told of bytes e and f, then for line 1 and told of 10 and 11: a hit, and spatial.
+    let counts = run(vec![level("L1", 4, 4), Level::new("L2", 64, 64, 1)], "Re:4");
+    let total = counts[1].total();
+    assert_eq!((total.hits, total.misses, total.spatial_hits), (1, 1, 1));
 }

@@ -18,7 +18,7 @@ fn prefetch() -> impl Strategy<Value = Prefetch> {
 }
 
 fn holds() -> impl Strategy<Value = Holds> {
-    prop_oneof![4 => Just(Holds::Both), 2 => Just(Holds::Data), 2 => Just(Holds::Instructions)]
+    prop_oneof![2 => Just(Holds::Both), 2 => Just(Holds::Data), 2 => Just(Holds::Instructions)]
 }
 
 prop_compose! {
@@ -67,6 +67,9 @@ fn nearest_above<'a>(above: &'a [Level], level: &Level) -> (Vec<&'a Level>, bool
 /// Bends a level until it fits under those above it.
 fn fit(above: &[Level], mut level: Level) -> Level {
     level.name = format!("L{}", above.len());
+    if above.iter().any(|other| other.holds == Holds::Both) {
+        level.holds = Holds::Both;
+    }
     let (nearest, complete) = nearest_above(above, &level);
     let widest = above
         .iter()
@@ -94,6 +97,7 @@ fn fit(above: &[Level], mut level: Level) -> Level {
             level.size = level.size / u64::from(level.line) * u64::from(line);
             level.line = line;
             level.write = Write::Back;
+            level.prefetch = Prefetch::None;
         } else {
             level.inclusion = Inclusion::None;
         }
@@ -108,13 +112,28 @@ prop_compose! {
         seed in prop_oneof![Just(0), any::<u64>()],
     ) -> Hierarchy {
         let mut levels: Vec<Level> = Vec::new();
-        for mut level in drawn {
-            // Some level holds data: the first, if need be.
-            if levels.is_empty() && level.holds == Holds::Instructions {
-                level.holds = Holds::Both;
-            }
+        for level in drawn {
             levels.push(fit(&levels, level));
+        }
+        if !levels.iter().any(|level| level.holds.data()) {
+            levels[0].holds = Holds::Data;
+            levels.truncate(1);
         }
         Hierarchy { levels, cores, seed }
     }
+}
+
+/// Hierarchies without anything that connects iterations of a loop but what lies in the caches: those in which loops are taken whole.
+pub fn plain_hierarchies() -> impl Strategy<Value = Hierarchy> {
+    hierarchies().prop_map(|mut hierarchy| {
+        for level in &mut hierarchy.levels {
+            level.inclusion = Inclusion::None;
+            level.prefetch = Prefetch::None;
+            level.allocate = true;
+            if level.write == Write::Through {
+                level.write = Write::None;
+            }
+        }
+        hierarchy
+    })
 }

@@ -5,5 +5,5 @@
 mod hierarchies;
 mod streams;
 
-pub use hierarchies::hierarchies;
-pub use streams::{streams, Stream};
+pub use hierarchies::{hierarchies, plain_hierarchies};
+pub use streams::{nests, streams, Piece, Stream};

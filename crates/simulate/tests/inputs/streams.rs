@@ -1,13 +1,56 @@
 //! What programs do, in small: walks, loops, scattered accesses, of several threads.
-use crate::naive::{Access, Kind};
+use memtrail_model::{Access, Kind, LoopAccess, LoopRun, Point, Thread};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Accesses, and the process of each thread.
+/// What one thread does for a while.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    Accesses(Vec<Access>),
+    Loop {
+        thread: Thread,
+        trips: u64,
+        body: Vec<LoopAccess>,
+    },
+}
+
+impl Piece {
+    fn of(self, thread: Thread) -> Piece {
+        match self {
+            Piece::Accesses(mut accesses) => {
+                accesses.iter_mut().for_each(|access| access.thread = thread);
+                Piece::Accesses(accesses)
+            }
+            Piece::Loop { trips, body, .. } => Piece::Loop { thread, trips, body },
+        }
+    }
+
+    pub fn accesses(&self) -> Vec<Access> {
+        match self {
+            Piece::Accesses(accesses) => accesses.clone(),
+            Piece::Loop { thread, trips, body } => {
+                let run = LoopRun {
+                    thread: *thread,
+                    trips: *trips,
+                    body,
+                };
+                run.accesses().collect()
+            }
+        }
+    }
+}
+
+/// What happens, and the process of each thread.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    pub accesses: Vec<Access>,
+    pub pieces: Vec<Piece>,
     pub spaces: Vec<(u32, u32)>,
+}
+
+impl Stream {
+    pub fn accesses(&self) -> Vec<Access> {
+        self.pieces.iter().flat_map(Piece::accesses).collect()
+    }
 }
 
 fn kinds() -> impl Strategy<Value = Kind> {
@@ -33,45 +76,88 @@ fn points() -> impl Strategy<Value = u32> {
     0..8u32
 }
 
-fn scattered() -> impl Strategy<Value = Vec<Access>> {
+fn scattered() -> impl Strategy<Value = Piece> {
     let one = (points(), kinds(), addresses(), sizes()).prop_map(|(point, kind, addr, size)| Access {
-        thread: 0,
-        point,
+        pc: 0,
+        thread: Thread(0),
+        point: Point(point),
         kind,
         addr,
         size,
     });
-    prop::collection::vec(one, 1..12)
+    prop::collection::vec(one, 1..12).prop_map(Piece::Accesses)
 }
 
-/// One reference point that goes on evenly.
-fn walk() -> impl Strategy<Value = Vec<Access>> {
-    let stride = prop_oneof![2 => -9..=80i64, 1 => select(vec![-64i64, 64, 128, 256, 1000])];
-    (points(), kinds(), addresses(), sizes(), stride, 2..24i64).prop_map(|(point, kind, start, size, stride, times)| {
-        let step = |i: i64| Access {
-            thread: 0,
-            point,
+/// A loop of a few accesses; sometimes all of them move alike. Fetches stay where they are.
+fn walk() -> impl Strategy<Value = Piece> {
+    let stride = || prop_oneof![2 => -9..=80i64, 1 => select(vec![-64i64, 0, 64, 128, 256, 1000])];
+    let one = (points(), kinds(), addresses(), sizes(), stride());
+    let body = prop::collection::vec(one, 1..4);
+    let trips = prop_oneof![4 => 1..24u64, 1 => 24..200u64];
+    (body, prop::option::of(stride()), trips).prop_map(|(body, common, trips)| {
+        let access = |(point, kind, addr, size, stride)| LoopAccess {
+            pc: 0,
+            point: Point(point),
             kind,
-            addr: start.wrapping_add_signed(stride * i),
+            addr,
             size,
+            stride: if kind == Kind::Fetch {
+                0
+            } else {
+                common.unwrap_or(stride) as u64
+            },
         };
-        (0..times).map(step).collect()
+        Piece::Loop {
+            thread: Thread(0),
+            trips,
+            body: body.into_iter().map(access).collect(),
+        }
     })
 }
 
-/// A stretch of one thread, done several times.
-fn stretch() -> impl Strategy<Value = Vec<Access>> {
-    let body = prop_oneof![scattered(), walk()];
-    (0..4u32, body, 1..4usize).prop_map(|(thread, body, times)| {
-        let own = body.into_iter().map(|access| Access { thread, ..access });
-        own.collect::<Vec<Access>>().repeat(times)
-    })
+/// A piece of one thread, done several times.
+fn stretch() -> impl Strategy<Value = Vec<Piece>> {
+    let piece = prop_oneof![scattered(), walk()];
+    (0..4u32, piece, 1..4usize).prop_map(|(thread, piece, times)| vec![piece.of(Thread(thread)); times])
 }
 
 pub fn streams() -> impl Strategy<Value = Stream> {
     let spaces = prop::collection::vec((0..4u32, select(vec![0, 1, 2, 0x1_0001])), 0..3);
     (prop::collection::vec(stretch(), 1..20), spaces).prop_map(|(stretches, spaces)| Stream {
-        accesses: stretches.concat(),
+        pieces: stretches.concat(),
         spaces,
+    })
+}
+
+/// Nests of loops: an inner loop again and again, each time a bit further on, or not.
+pub fn nests() -> impl Strategy<Value = Stream> {
+    let further = prop_oneof![Just(0i64), -130..=130i64, select(vec![64i64, 256, 512, 1024])];
+    let nest = (walk(), further, prop_oneof![3 => 1..12i64, 1 => 12..60i64]);
+    prop::collection::vec(nest, 1..4).prop_map(|nests| {
+        let mut pieces = Vec::new();
+        for (inner, further, times) in nests {
+            let Piece::Loop { thread, trips, body } = inner else {
+                unreachable!("a walk is a loop");
+            };
+            let moved = |body: &[LoopAccess], by: i64| -> Vec<LoopAccess> {
+                let shift = |access: &LoopAccess| match access.kind {
+                    Kind::Fetch => *access,
+                    _ => LoopAccess {
+                        addr: access.addr.wrapping_add_signed(by),
+                        ..*access
+                    },
+                };
+                body.iter().map(shift).collect()
+            };
+            pieces.extend((0..times).map(|i| Piece::Loop {
+                thread,
+                trips,
+                body: moved(&body, i * further),
+            }));
+        }
+        Stream {
+            pieces,
+            spaces: Vec::new(),
+        }
     })
 }

@@ -22,9 +22,6 @@ impl Bytes {
 
     /// The lines that it touches, from its first byte on.
     pub fn lines(self, line: u64) -> Vec<u64> {
-        if self.len == 0 {
-            return Vec::new();
-        }
         let count = (self.start % line + self.len).div_ceil(line);
         let first = self.start / line * line;
         (0..count).map(|i| first.wrapping_add(i * line) / line).collect()

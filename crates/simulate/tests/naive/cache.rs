@@ -12,13 +12,13 @@ pub struct Line {
     pub marked: bool,
     /// The reference point that brought it in.
     pub owner: u32,
-    /// For each byte, whether it was touched.
+    /// For each byte, or each 64th of the line, whether it was touched.
     pub touched: Vec<bool>,
 }
 
 impl Line {
-    pub fn used_bytes(&self) -> u64 {
-        self.touched.iter().filter(|&&byte| byte).count() as u64
+    pub fn used_units(&self) -> u64 {
+        self.touched.iter().filter(|&&unit| unit).count() as u64
     }
 }
 

@@ -12,34 +12,10 @@ mod cache;
 
 use bytes::Bytes;
 use cache::{Cache, Class, Line, Stride};
-use memtrail_simulate::config::{Inclusion, Prefetch, Shared, Write};
+use memtrail_model::{Access, Kind};
+use memtrail_simulate::config::{Holds, Inclusion, Prefetch, Shared, Write};
 use memtrail_simulate::{Hierarchy, Level, LevelCounts, PointCounts};
 use std::collections::{BTreeMap, HashMap};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Read,
-    Write,
-    Prefetch,
-    Fetch,
-}
-
-/// What the program does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
-    pub thread: u32,
-    pub point: u32,
-    pub kind: Kind,
-    pub addr: u64,
-    pub size: u32,
-}
-
-/// Which levels something passes through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stream {
-    Data,
-    Instructions,
-}
 
 /// The access of the program that everything else follows from.
 #[derive(Clone, Copy)]
@@ -53,10 +29,11 @@ struct Cause {
 #[derive(Clone, Copy)]
 struct Request {
     kind: Kind,
-    stream: Stream,
     bytes: Bytes,
     /// The bytes of the program's access in it.
     touched: Bytes,
+    /// Of lines that are placed for it.
+    owner: u32,
 }
 
 struct NaiveLevel {
@@ -125,60 +102,44 @@ impl Naive {
     }
 
     pub fn access(&mut self, access: &Access) {
-        let space = self.spaces.get(&access.thread).copied().unwrap_or(0);
+        let (thread, point) = (access.thread.0, access.point.0);
+        let space = self.spaces.get(&thread).copied().unwrap_or(0);
         let address = if access.addr < 1 << 47 {
             u64::from(space).wrapping_mul(1 << 48).wrapping_add(access.addr)
         } else {
             access.addr
         };
-        let cause = Cause {
-            core: self.cores.map_or(access.thread, |cores| access.thread % cores),
-            point: access.point,
-            address,
-        };
         let bytes = Bytes {
             start: address,
             len: u64::from(access.size.max(1)),
         };
-        let stream = if access.kind == Kind::Fetch {
-            Stream::Instructions
-        } else {
-            Stream::Data
+        let cause = Cause {
+            core: self.cores.map_or(thread, |cores| thread % cores),
+            point,
+            address,
         };
-        let touched = if access.kind == Kind::Prefetch {
-            Bytes::none()
-        } else {
-            bytes
+        let touched = match access.kind {
+            Kind::Prefetch => Bytes::none(),
+            _ => bytes,
         };
         let request = Request {
             kind: access.kind,
-            stream,
             bytes,
             touched,
+            owner: point,
         };
-        self.request(self.first_from(0, stream), cause, request);
-    }
-
-    /// The first level from `from` on that holds what is in the stream. Beyond the last one is memory.
-    fn first_from(&self, from: usize, stream: Stream) -> Option<usize> {
-        let holds = |&at: &usize| match stream {
-            Stream::Data => self.levels[at].level.holds.data(),
-            Stream::Instructions => self.levels[at].level.holds.instructions(),
+        let holds = |level: &NaiveLevel| match access.kind {
+            Kind::Fetch => level.level.holds.instructions(),
+            _ => level.level.holds.data(),
         };
-        (from..self.levels.len()).find(holds)
+        self.request(self.levels.iter().position(holds), cause, request);
     }
 
-    fn next(&self, at: usize, stream: Stream) -> Option<usize> {
-        self.first_from(at + 1, stream)
-    }
-
-    /// The way that what a level evicts takes.
-    fn way_out(&self, at: usize) -> Stream {
-        if self.levels[at].level.holds.data() {
-            Stream::Data
-        } else {
-            Stream::Instructions
-        }
+    /// The next level: the first further out that holds what this one holds. Beyond the last one is memory.
+    fn next(&self, at: usize) -> Option<usize> {
+        let (here, further) = (self.levels[at].level.holds, at + 1..self.levels.len());
+        let meets = |holds: Holds| here.data() && holds.data() || here.instructions() && holds.instructions();
+        further.into_iter().find(|&other| meets(self.levels[other].level.holds))
     }
 
     /// The number of the cache that serves the core.
@@ -234,7 +195,7 @@ impl Naive {
         }
         if demand {
             self.count_demand(at, cause.point, request.kind, missed, spatial, prefetch_hit);
-            self.run_prefetcher(at, cause, request.stream, &fresh);
+            self.run_prefetcher(at, cause, &fresh);
         }
         moves_up
     }
@@ -295,10 +256,10 @@ impl Naive {
     fn demand_finds(&mut self, at: usize, cause: Cause, number: u64, touched: Bytes) -> Found {
         let line = self.levels[at].line();
         let found = self.cache(at, cause.core).find(number).expect("a line that is there");
-        let before = found.used_bytes();
+        let before = found.used_units();
         touch(found, touched, line);
         Found {
-            spatial: found.used_bytes() > before,
+            spatial: found.used_units() > before,
             marked: std::mem::take(&mut found.marked),
         }
     }
@@ -313,15 +274,15 @@ impl Naive {
             } else {
                 request.kind
             },
-            stream: request.stream,
             bytes: Bytes::line(number, line),
             touched,
+            owner: request.owner,
         };
-        let moved = self.request(self.next(at, request.stream), cause, asked);
+        let moved = self.request(self.next(at), cause, asked);
         if self.levels[at].exclusive() {
             return moved;
         }
-        let mut placed = moved.unwrap_or_else(|| self.new_line(at, number, cause.point));
+        let mut placed = moved.unwrap_or_else(|| self.new_line(at, number, request.owner));
         placed.marked = request.kind == Kind::Prefetch;
         placed.dirty |= self.is_write(at, request.kind) && self.levels[at].level.write == Write::Back;
         touch(&mut placed, touched, line);
@@ -336,7 +297,7 @@ impl Naive {
             dirty: false,
             marked: false,
             owner,
-            touched: vec![false; self.levels[at].level.line as usize],
+            touched: vec![false; self.levels[at].level.line.min(UNITS) as usize],
         }
     }
 
@@ -374,16 +335,17 @@ impl Naive {
             touched: request.touched.within(number, line),
             ..request
         };
-        self.request(self.next(at, request.stream), cause, part)
+        self.request(self.next(at), cause, part)
     }
 
     /// Counts a line that had to make room.
     fn count_eviction(&mut self, at: usize, cause: Cause, line: &Line) {
         let with_evictors = self.evictors;
         let level = &mut self.levels[at];
+        let unit = level.line().div_ceil(u64::from(UNITS));
         let owner = level.point(line.owner);
         owner.evictions += 1;
-        owner.used_bytes += line.used_bytes();
+        owner.used_bytes += line.used_units() * unit;
         if with_evictors {
             *level.counts.evictors.entry((line.owner, cause.point)).or_default() += 1;
         }
@@ -396,7 +358,7 @@ impl Naive {
         if self.levels[at].level.inclusion == Inclusion::Inclusive {
             line.dirty |= self.invalidate_above(at, self.number(at, cause.core), cause, bytes);
         }
-        match self.next(at, self.way_out(at)) {
+        match self.next(at) {
             Some(next) if self.levels[next].exclusive() => self.move_out(next, cause, line),
             _ if line.dirty && self.levels[at].level.write != Write::None => {
                 self.send_back(at, cause, bytes, line.owner);
@@ -409,10 +371,7 @@ impl Naive {
     fn invalidate_above(&mut self, at: usize, number: u32, cause: Cause, bytes: Bytes) -> bool {
         let mut dirty = false;
         for above in 0..at {
-            let leads_here = [Stream::Data, Stream::Instructions]
-                .into_iter()
-                .any(|stream| self.in_stream(above, stream) && self.next(above, stream) == Some(at));
-            if !leads_here {
+            if self.next(above) != Some(at) {
                 continue;
             }
             let caches: Vec<u32> = self.levels[above].caches.keys().copied().collect();
@@ -432,10 +391,6 @@ impl Naive {
             }
         }
         dirty
-    }
-
-    fn in_stream(&self, at: usize, stream: Stream) -> bool {
-        self.first_from(at, stream) == Some(at)
     }
 
     /// One of the cores that a cache serves.
@@ -464,7 +419,7 @@ impl Naive {
     /// A write-back leaves a level.
     fn send_back(&mut self, at: usize, cause: Cause, bytes: Bytes, owner: u32) {
         self.levels[at].counts.traffic.writebacks += 1;
-        if let Some(next) = self.next(at, self.way_out(at)) {
+        if let Some(next) = self.next(at) {
             self.write_back(next, cause, bytes, owner);
         }
     }
@@ -504,21 +459,20 @@ impl Naive {
         if part != whole {
             let asked = Request {
                 kind: Kind::Prefetch,
-                stream: self.way_out(at),
                 bytes: whole,
                 touched: Bytes::none(),
+                owner,
             };
-            moved = self.request(self.next(at, self.way_out(at)), cause, asked);
+            moved = self.request(self.next(at), cause, asked);
         }
         let mut placed = moved.unwrap_or_else(|| self.new_line(at, number, owner));
-        placed.marked = false;
         placed.dirty |= self.levels[at].level.write == Write::Back;
         self.place(at, cause, placed);
     }
 
     /// The level's own prefetcher looks at a demand access that has been dealt with.
     /// `fresh`: lines that were missed, or found for the first time since a prefetch brought them in.
-    fn run_prefetcher(&mut self, at: usize, cause: Cause, stream: Stream, fresh: &[u64]) {
+    fn run_prefetcher(&mut self, at: usize, cause: Cause, fresh: &[u64]) {
         let line = self.levels[at].line();
         let line_of = |address: u64| address / line;
         match self.levels[at].level.prefetch {
@@ -527,7 +481,7 @@ impl Naive {
                 for &number in fresh {
                     for k in 1..=u64::from(ahead) {
                         let following = line_of((number * line).wrapping_add(k * line));
-                        self.prefetch_line(at, cause, stream, following);
+                        self.prefetch_line(at, cause, following);
                     }
                 }
             }
@@ -538,7 +492,7 @@ impl Naive {
                 for k in 1..=u64::from(ahead) {
                     let number = line_of(cause.address.wrapping_add(stride.wrapping_mul(k)));
                     if number != line_of(cause.address) {
-                        self.prefetch_line(at, cause, stream, number);
+                        self.prefetch_line(at, cause, number);
                     }
                 }
             }
@@ -568,7 +522,7 @@ impl Naive {
         (known.confidence >= 2 && known.stride != 0).then_some(known.stride)
     }
 
-    fn prefetch_line(&mut self, at: usize, cause: Cause, stream: Stream, number: u64) {
+    fn prefetch_line(&mut self, at: usize, cause: Cause, number: u64) {
         if self.cache(at, cause.core).holds(number) {
             return;
         }
@@ -577,11 +531,11 @@ impl Naive {
         self.levels[at].counts.traffic.prefetches.misses += 1;
         let asked = Request {
             kind: Kind::Prefetch,
-            stream,
             bytes: Bytes::line(number, self.levels[at].line()),
             touched: Bytes::none(),
+            owner: cause.point,
         };
-        let moved = self.request(self.next(at, stream), cause, asked);
+        let moved = self.request(self.next(at), cause, asked);
         let mut placed = moved.unwrap_or_else(|| self.new_line(at, number, cause.point));
         placed.marked = true;
         self.place(at, cause, placed);
@@ -594,9 +548,14 @@ struct Found {
     marked: bool,
 }
 
+/// Bytes of a line are told apart as far as it has no more than this many; else units of a 64th of it are.
+const UNITS: u32 = 64;
+
 fn touch(line: &mut Line, bytes: Bytes, line_size: u64) {
     let part = bytes.within(line.number, line_size);
+    let unit = line_size.div_ceil(u64::from(UNITS));
     for i in 0..part.len {
-        line.touched[(part.start - line.number * line_size + i) as usize] = true;
+        let offset = part.start - line.number * line_size + i;
+        line.touched[(offset / unit) as usize] = true;
     }
 }
