@@ -1,6 +1,5 @@
 //! `dump`: accesses as text.
 mod descriptors;
-mod names;
 mod tree;
 
 use crate::args::{DumpArgs, Place, ThreadOrder};

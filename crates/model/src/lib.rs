@@ -145,6 +145,9 @@ pub trait AccessSink {
     fn looped(&mut self, _run: &LoopRun<'_>) -> bool {
         false
     }
+    /// The accesses of this thread, until told otherwise, are in this address space: equal addresses of different spaces are different
+    /// memory. Told before the first of them.
+    fn space(&mut self, _thread: Thread, _space: u32) {}
     /// Whether nothing more is wanted. Asked now and then; what still comes may be left aside.
     fn done(&self) -> bool {
         false
@@ -163,6 +166,9 @@ impl<S: AccessSink + ?Sized> AccessSink for &mut S {
     }
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {
         (**self).looped(run)
+    }
+    fn space(&mut self, thread: Thread, space: u32) {
+        (**self).space(thread, space);
     }
     fn done(&self) -> bool {
         (**self).done()
