@@ -111,6 +111,11 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         self.left = n;
     }
 
+    /// So many accesses do not come, though they count.
+    pub fn leave_out(&mut self, accesses: u64) {
+        self.left = self.left.saturating_sub(accesses);
+    }
+
     /// Whether the sink wants no more.
     pub fn done(&self) -> bool {
         self.sink.done()

@@ -333,12 +333,18 @@ impl ThreadDecoder {
         in_loop.is(&table.blocks()[found as usize]).then_some(found)
     }
 
-    /// The thread has ended, or its image was replaced: nothing follows the last record.
-    pub fn finish<C: Consumer>(&mut self, table: &Table, consumer: &mut C) -> Result<(), DecodeError> {
+    /// Hands the last record on, if what follows it is known not to say that it was cut.
+    pub fn hand_on<C: Consumer>(&mut self, table: &Table, consumer: &mut C) -> Result<(), DecodeError> {
         if !self.held.is_empty() {
             let held = std::mem::take(&mut self.held);
             self.block(table, &held, &[], 0, consumer)?;
         }
+        Ok(())
+    }
+
+    /// The thread has ended, or its image was replaced: nothing follows the last record.
+    pub fn finish<C: Consumer>(&mut self, table: &Table, consumer: &mut C) -> Result<(), DecodeError> {
+        self.hand_on(table, consumer)?;
         self.in_loop = None;
         Ok(())
     }

@@ -191,6 +191,85 @@ fn several_levels_get_a_column_each() {
     fails(&dir, &args, "--level L9: there are L1");
 }
 
+/// Five fetches of two instructions in one line. The trace does not tell their lengths, so that each touches one byte.
+#[test]
+fn fetches_meet_the_levels_that_hold_instructions() {
+    let dir = recording(FIVE);
+    let caches = [
+        "--cache",
+        "D=128:32:1:data",
+        "--cache",
+        "I=64:32:1:instructions",
+        "--cache",
+        "L2=1K:32:2",
+    ];
+    let text = ok(&dir, &[&["sim", "--instructions"], &caches[..], &["t.mtr"]].concat());
+    let expected = "\
+I: 64 in lines of 32 bytes, direct-mapped, lru, instructions
+  fetches    = 5          temporal hits  = 3
+  hits       = 4          spatial hits   = 1
+  misses     = 1          temporal ratio = 0.75000
+  miss ratio = 0.20000    spatial ratio  = 0.25000
+  evictions  = 0          spatial use    = no evicts
+
+L2: 1K in lines of 32 bytes, 2 ways, lru
+  reads          = 3          temporal hits  = 1
+  writes         = 0          spatial hits   = 0
+  fetches        = 1          temporal ratio = 1.00000
+  hits           = 1          spatial ratio  = 0.00000
+  misses         = 3          spatial use    = no evicts
+  miss ratio     = 0.75000    evictions      = 0
+  write-backs in = 1
+
+reference  kind   hits  misses  miss ratio  temporal  spatial use  evictions  L2 misses
+0x401000   read      2       2     0.50000   0.50000      0.50000          1          1
+0x401000   fetch     3       1     0.25000   1.00000    no evicts          0          1
+0x401004   write     0       1     1.00000   no hits      0.25000          1          1
+0x401004   fetch     1       0     0.00000   0.00000    no evicts          0          0
+";
+    let from = text.find("I: 64").unwrap();
+    assert_eq!(&text[from..], expected);
+    let found = json(
+        &dir,
+        &[&["sim", "--instructions", "--json"], &caches[..], &["t.mtr"]].concat(),
+    );
+    assert_eq!(found["accesses"], 5);
+    let found = json(&dir, &[&["sim", "--json"], &caches[..], &["t.mtr"]].concat());
+    let names: Vec<&Value> = found["levels"].as_array().unwrap().iter().map(|l| &l["name"]).collect();
+    assert_eq!(names, ["D", "L2"]);
+}
+
+/// Loops whose iterations repeat each other, with and without using that.
+#[test]
+fn skipping_changes_nothing() {
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/valid");
+    let dir = tempdir().unwrap();
+    for name in [
+        "loop_nested",
+        "loop_trip_counts",
+        "string_backward",
+        "threads_raw_clone",
+    ] {
+        let file = format!("{golden}/{name}.v2.mtr");
+        let args = [
+            "sim",
+            "--json",
+            "--cache",
+            "L1=1K:32:2",
+            "--cache",
+            "L2=4K:32:4",
+            "--evictors",
+            "--classes",
+            &file,
+        ];
+        assert_eq!(
+            ok(&dir, &args),
+            ok(&dir, &[&args[..], &["--no-skip"]].concat()),
+            "{name}"
+        );
+    }
+}
+
 #[test]
 fn parts_of_a_recording_can_be_picked() {
     let dir = recording(FIVE);
@@ -419,8 +498,10 @@ fn the_demo_ends_with_the_answer() {
     let dir = tempdir().unwrap();
     let text = ok(&dir, &["demo"]);
     assert!(text.contains("\nL1: 16K in lines of 64 bytes, 8 ways, lru\n"), "{text}");
-    let worst = "  262,144 of its 262,144 accesses miss, ";
-    assert!(text.contains(worst), "{text}");
+    // All, but for lines at the ends of the matrix that others happen to keep.
+    let (before, _) = text.split_once(" of its 262,144 accesses miss, ").expect(&text);
+    let misses = before.rsplit(' ').next().unwrap().replace(',', "");
+    assert!(misses.parse::<u32>().unwrap() > 261_000, "{text}");
     assert!(
         text.contains("\nThe worst reference point is the read at memtrail+0x"),
         "{text}"

@@ -6,6 +6,7 @@ use std::ops::Range;
 /// Lets through what is wanted and counts it.
 pub struct Feed<S> {
     sink: S,
+    fetches: bool,
     /// All, if there are none.
     pcs: Vec<Range<u64>>,
     left: u64,
@@ -18,6 +19,7 @@ pub struct Feed<S> {
 impl<S: AccessSink> Feed<S> {
     pub fn new(sink: S, pcs: Vec<Range<u64>>, limit: u64, progress: Progress) -> Feed<S> {
         Feed {
+            fetches: sink.wants_fetches(),
             sink,
             pcs,
             left: limit,
@@ -49,7 +51,10 @@ fn accesses(batch: &[Access]) -> u64 {
 
 impl<S: AccessSink> AccessSink for Feed<S> {
     fn accesses(&mut self, batch: &[Access]) {
-        let count = accesses(batch);
+        let count = match self.fetches {
+            true => accesses(batch),
+            false => batch.len() as u64,
+        };
         self.progress.add(count, None);
         if self.pcs.is_empty() && count <= self.left {
             self.sink.accesses(batch);
@@ -76,6 +81,10 @@ impl<S: AccessSink> AccessSink for Feed<S> {
 
     fn wants_loops(&self) -> bool {
         self.sink.wants_loops()
+    }
+
+    fn wants_fetches(&self) -> bool {
+        self.fetches
     }
 
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {
@@ -110,6 +119,7 @@ mod tests {
     struct Seen {
         pcs: Vec<u64>,
         loops: Vec<u64>,
+        fetches: bool,
     }
 
     impl AccessSink for &mut Seen {
@@ -118,6 +128,9 @@ mod tests {
         }
         fn wants_loops(&self) -> bool {
             true
+        }
+        fn wants_fetches(&self) -> bool {
+            self.fetches
         }
         fn looped(&mut self, run: &LoopRun<'_>) -> bool {
             self.loops.push(run.trips);
@@ -178,7 +191,10 @@ mod tests {
 
     #[test]
     fn fetches_get_through_uncounted() {
-        let mut seen = Seen::default();
+        let mut seen = Seen {
+            fetches: true,
+            ..Seen::default()
+        };
         let mut feed = feed(&mut seen, &[], 1);
         let batch = [
             access(1, Kind::Fetch),
@@ -186,6 +202,7 @@ mod tests {
             access(2, Kind::Fetch),
             access(2, Kind::Read),
         ];
+        assert!(feed.wants_fetches());
         feed.accesses(&batch[..3]);
         assert_eq!(feed.passed(), 1);
         feed.accesses(&batch[3..]);

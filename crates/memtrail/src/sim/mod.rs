@@ -9,6 +9,7 @@ mod feed;
 mod json;
 pub mod report;
 pub mod rows;
+mod tee;
 
 use crate::dump::names::Names;
 use crate::dump::{replayed, selection, whole, written};
@@ -77,9 +78,9 @@ pub fn command(args: &SimArgs) -> anyhow::Result<u8> {
     }
     let path = args.file.as_deref().context("no recording is given")?;
     let mut reader = open(path)?;
-    let known = Known::read(&mut reader)?;
+    let mut known = Known::read(&mut reader)?;
     warn_unless_whole(&known.ending);
-    let findings = simulate(args, path, &mut reader, &known)?;
+    let findings = simulate(args, path, &mut reader, &mut known)?;
     print(&text(args, &findings, || {
         [
             ("command", reader.header().command.clone().into()),
@@ -101,12 +102,16 @@ fn level_named(hierarchy: &Hierarchy, name: &str) -> anyhow::Result<usize> {
 /// Simulates a recording, as far as it is whole.
 pub fn of_file(args: &SimArgs, path: &Path) -> anyhow::Result<Findings> {
     let mut reader = open(path)?;
-    let known = Known::read(&mut reader)?;
-    simulate(args, path, &mut reader, &known)
+    let mut known = Known::read(&mut reader)?;
+    simulate(args, path, &mut reader, &mut known)
 }
 
 /// Simulates a recording.
-fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &Known) -> anyhow::Result<Findings> {
+fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Known) -> anyhow::Result<Findings> {
+    if args.caches.instructions {
+        known.table.number_fetches();
+    }
+    let known = &*known;
     let chosen = choose(&args.caches)?;
     let level = args.level.as_deref().map(|name| level_named(&chosen.hierarchy, name));
     let level = level.transpose()?;

@@ -46,10 +46,11 @@ pub fn block(level: &Level, counts: &LevelCounts, classes: bool) -> String {
     let total = counts.total();
     let traffic = &counts.traffic;
     let number = |name, n| (name, thousands(n));
-    let mut left = vec![
-        number("reads", traffic.reads.requests),
-        number("writes", traffic.writes.requests),
-    ];
+    let mut left = Vec::new();
+    if level.holds.data() {
+        left.push(number("reads", traffic.reads.requests));
+        left.push(number("writes", traffic.writes.requests));
+    }
     if traffic.fetches.requests > 0 {
         left.push(number("fetches", traffic.fetches.requests));
     }

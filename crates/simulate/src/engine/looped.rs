@@ -9,7 +9,7 @@ use super::machine::{Hits, Machine, Origin};
 use super::placed;
 use super::warp::Watch;
 use crate::sets::{AnySets, Sets};
-use memtrail_model::{Kind, LoopAccess, LoopRun, Mover};
+use memtrail_model::{Kind, LoopAccess, LoopRun, Mover, Repeat};
 
 /// Requests that wait for the next level at most.
 const QUEUE: usize = 4096;
@@ -188,10 +188,19 @@ impl Machine {
         let accesses = run.body.len() as u64;
         let worth = may_skip && run.trips.saturating_mul(accesses) >= WORTH_WATCHING;
         let movers = worth.then(|| movers(run)).flatten();
-        let mut watch = movers.and_then(|movers| Watch::new(self, first, space, &movers, run.trips, accesses));
+        let mut watch = movers.and_then(|movers| {
+            let repeat = Repeat {
+                thread: run.thread,
+                trips: run.trips,
+                accesses,
+                movers: &movers,
+            };
+            Watch::new(self, first, space, &repeat)
+        });
         let mut left = run.trips;
         while left > 0 {
-            let now = watch.as_ref().map_or(left, |watch| watch.next().min(left));
+            let next = watch.as_ref().map_or(0, Watch::next);
+            let now = if next == 0 { left } else { next.min(left) };
             body.left = now;
             self.iterate(first, &mut body);
             left -= now;

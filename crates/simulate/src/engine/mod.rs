@@ -18,7 +18,8 @@ use crate::config::{ConfigError, Hierarchy, Shared};
 use crate::counts::LevelCounts;
 use cache::Cache;
 use machine::{LevelState, Machine, Origin};
-use memtrail_model::{Access, AccessSink, Kind, LoopRun, Thread};
+use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Repeat, Thread};
+use warp::Watch;
 
 /// What is wanted of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub struct Simulator {
     groups: Vec<Vec<Option<usize>>>,
     /// By thread.
     entries: Vec<Entry>,
+    /// The loops that are being replayed, innermost last.
+    watches: Vec<Watch>,
 }
 
 impl Simulator {
@@ -82,6 +85,7 @@ impl Simulator {
             },
             groups: vec![Vec::new(); hierarchy.levels.len()],
             entries: Vec::new(),
+            watches: Vec::new(),
         })
     }
 
@@ -217,5 +221,34 @@ impl AccessSink for Simulator {
         };
         self.machine.looped(data, entry.space, run, !self.options.no_skip);
         true
+    }
+
+    fn wants_repeats(&self) -> bool {
+        !self.options.no_skip && !self.options.one_by_one && !self.options.classes && !self.options.instructions
+    }
+
+    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
+        let entry = self.enter(repeat.thread);
+        let watch = entry
+            .data
+            .and_then(|data| Watch::new(&self.machine, data, entry.space, repeat));
+        let after = watch.as_ref().map_or(0, Watch::next);
+        self.watches.extend(watch);
+        after
+    }
+
+    fn iterated(&mut self, _repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
+        let Some(watch) = self.watches.last_mut() else {
+            return Next::default();
+        };
+        let skip = watch.iterated(&mut self.machine, iterations, left);
+        Next {
+            skip,
+            after: watch.next(),
+        }
+    }
+
+    fn leaves(&mut self) {
+        self.watches.pop();
     }
 }

@@ -18,7 +18,7 @@ use super::cache::{Cache, Meta};
 use super::machine::{LevelState, Machine};
 use crate::config::{Inclusion, Prefetch};
 use crate::sets::Sets;
-use memtrail_model::Mover;
+use memtrail_model::{Mover, Repeat};
 
 /// Fewer repetitions than this are not worth looking for.
 const FEWEST_PERIODS: u64 = 4;
@@ -109,14 +109,13 @@ fn lengthen(period: u64, distance: u64, modulus: u64) -> Option<u64> {
 
 impl Watch {
     /// A loop of `trips` iterations, if it may be worth watching.
-    pub fn new(
-        machine: &Machine,
-        first: usize,
-        space: u64,
-        movers: &[Mover],
-        trips: u64,
-        accesses: u64,
-    ) -> Option<Watch> {
+    pub fn new(machine: &Machine, first: usize, space: u64, repeat: &Repeat<'_>) -> Option<Watch> {
+        let &Repeat {
+            trips,
+            accesses,
+            movers,
+            ..
+        } = repeat;
         let mut path = vec![first];
         while let Some(below) = path.last().and_then(|&at| machine.caches[at].below) {
             path.push(below);
@@ -154,9 +153,13 @@ impl Watch {
         })
     }
 
-    /// How many iterations should come before it is asked again.
+    /// How many iterations should come before it is asked again; 0 if it need not be.
     pub fn next(&self) -> u64 {
-        self.wait - self.passed
+        if self.attempts == ATTEMPTS {
+            0
+        } else {
+            self.wait - self.passed
+        }
     }
 
     /// Iterations have been simulated, and so many are left. Returns how many of those have been dealt with.

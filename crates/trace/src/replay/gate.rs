@@ -1,6 +1,6 @@
 //! What stands between a chunk's accesses and whoever wants them: leaves out what comes before the selection, and lets no more
 //! through than the chunk's head promises and the selection asks for.
-use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun};
+use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Next, Repeat};
 
 /// Accesses handed on in one go when a loop is entered in its middle.
 const BATCH: usize = 512;
@@ -174,6 +174,27 @@ impl<S: AccessSink> AccessSink for Gate<S> {
 
     fn wants_fetches(&self) -> bool {
         self.fetches
+    }
+
+    fn wants_repeats(&self) -> bool {
+        self.skip == 0 && self.sink.wants_repeats()
+    }
+
+    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
+        self.sink.enters(repeat)
+    }
+
+    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
+        // Of what is left no more than is wanted, and promised.
+        let most = self.wanted.min(self.promised).checked_div(repeat.accesses);
+        let next = self.sink.iterated(repeat, iterations, left.min(most.unwrap_or(0)));
+        self.wanted -= next.skip * repeat.accesses;
+        self.promised -= next.skip * repeat.accesses;
+        next
+    }
+
+    fn leaves(&mut self) {
+        self.sink.leaves();
     }
 
     fn done(&self) -> bool {

@@ -3,6 +3,7 @@
 //! [`accesses`] replays to accesses: of one thread directly, with the next chunk decoded ahead by another core, or of several
 //! interleaved. [`replay`] replays to executions, chunk by chunk, for those who only count.
 mod gate;
+mod nest;
 mod player;
 mod select;
 mod threads;
