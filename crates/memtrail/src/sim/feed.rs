@@ -1,6 +1,6 @@
 //! What stands between a replay and the analyses: a choice of instructions, a limit, a progress line, and several analyses at once.
 use crate::progress::Progress;
-use memtrail_model::{Access, AccessSink, Kind, LoopRun};
+use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Repeat};
 use std::ops::Range;
 
 /// Lets through what is wanted and counts it.
@@ -102,6 +102,27 @@ impl<S: AccessSink> AccessSink for Feed<S> {
             self.count(if wanted == 0 { 0 } else { accesses });
         }
         taken
+    }
+
+    fn wants_repeats(&self) -> bool {
+        self.pcs.is_empty() && self.sink.wants_repeats()
+    }
+
+    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
+        self.sink.enters(repeat)
+    }
+
+    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
+        let most = self.left.checked_div(repeat.accesses).unwrap_or(0);
+        let next = self.sink.iterated(repeat, iterations, left.min(most));
+        let skipped = next.skip * repeat.accesses;
+        self.progress.add(skipped, None);
+        self.count(skipped);
+        next
+    }
+
+    fn leaves(&mut self) {
+        self.sink.leaves();
     }
 
     fn done(&self) -> bool {

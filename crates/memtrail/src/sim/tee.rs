@@ -1,5 +1,5 @@
 //! Several analyses in one replay.
-use memtrail_model::{Access, AccessSink, Kind, LoopRun};
+use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Repeat};
 
 /// Hands everything to each of its sinks.
 pub struct Tee<'s> {
@@ -68,6 +68,23 @@ impl AccessSink for Tee<'_> {
             hand(run.accesses(), &mut self.batch, *sink);
         }
         true
+    }
+
+    /// Iterations can be left out only if nobody else wants them.
+    fn wants_repeats(&self) -> bool {
+        matches!(&self.sinks[..], [sink] if sink.wants_repeats())
+    }
+
+    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
+        self.sinks[0].enters(repeat)
+    }
+
+    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
+        self.sinks[0].iterated(repeat, iterations, left)
+    }
+
+    fn leaves(&mut self) {
+        self.sinks[0].leaves();
     }
 
     fn done(&self) -> bool {

@@ -210,7 +210,7 @@ impl AccessSink for Simulator {
     }
 
     fn wants_loops(&self) -> bool {
-        self.plain && !self.options.classes
+        self.plain && !self.options.classes && !self.options.instructions
     }
 
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {
