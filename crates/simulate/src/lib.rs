@@ -12,6 +12,7 @@ pub mod config;
 mod counts;
 mod engine;
 mod sets;
+pub mod sweep;
 
 pub use config::{ConfigError, Hierarchy, Level};
 pub use counts::{Classes, LevelCounts, PointCounts, Requests, Traffic};
