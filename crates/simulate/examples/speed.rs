@@ -3,6 +3,7 @@
 //! Each recording is replayed into memory once (no more than 30 million accesses of it); then each simulation runs over it several times and the
 //! fastest counts, in processor time of the thread that feeds it (or, of several workers, in time that passes).
 use memtrail_model::{Access, AccessSink};
+use memtrail_simulate::reuse::Reuse;
 use memtrail_simulate::sweep::{twenty_six, Sweep};
 use memtrail_simulate::{Hierarchy, Level, Options, Simulator};
 use memtrail_trace::{accesses, Known, Reader, Selection};
@@ -90,6 +91,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             clock(),
             || Sweep::on(&twenty_six(), 2).expect("good configurations"),
             misses,
+        );
+        let reuse = |line| Reuse::new(line).expect("a good line");
+        let never = |reuse: &mut Reuse| reuse.histogram().never().total();
+        time(
+            "reuse distances of 64 bytes",
+            &stream,
+            processor_time,
+            || reuse(64),
+            never,
+        );
+        time(
+            "reuse distances, by point",
+            &stream,
+            processor_time,
+            || reuse(64).by_point(),
+            never,
         );
     }
     Ok(())

@@ -11,6 +11,7 @@
 pub mod config;
 mod counts;
 mod engine;
+pub mod reuse;
 mod sets;
 pub mod sweep;
 

@@ -27,10 +27,11 @@ pub const UNCOUNTED: u16 = 128;
 /// From here on: part number `tag - PART` of the batch.
 pub const PART: u16 = 192;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Touch {
     /// Of the shortest line size.
     pub line: u64,
+    pub point: u32,
     pub tag: u16,
 }
 
@@ -48,7 +49,7 @@ pub struct Batch {
 impl Batch {
     pub fn new() -> Batch {
         Batch {
-            touches: Box::new([Touch { line: 0, tag: 0 }; BATCH]),
+            touches: Box::new([Touch::default(); BATCH]),
             len: 0,
             parts: Vec::new(),
             open: false,
@@ -57,6 +58,14 @@ impl Batch {
 
     pub fn touches(&self) -> &[Touch] {
         &self.touches[..self.len]
+    }
+
+    /// The kind's tag of a touch, also if it is a part.
+    pub fn kind(&self, tag: u16) -> u16 {
+        match tag.checked_sub(PART) {
+            None => tag,
+            Some(part) => self.parts[usize::from(part)],
+        }
     }
 
     pub fn clear(&mut self) {
@@ -108,6 +117,9 @@ pub struct Front {
     /// Demand accesses.
     pub reads: u64,
     pub writes: u64,
+    /// How many more lines than one they had.
+    pub more_reads: u64,
+    pub more_writes: u64,
 }
 
 /// No line has this number.
@@ -121,6 +133,8 @@ impl Front {
             batch: Batch::new(),
             reads: 0,
             writes: 0,
+            more_reads: 0,
+            more_writes: 0,
         }
     }
 
@@ -156,24 +170,29 @@ impl Front {
                 let line = address >> shift;
                 let last = address.wrapping_add(u64::from(access.size.max(1) - 1)) >> shift;
                 if line != last {
-                    self.several(line, last, tag, full);
+                    let point = access.point.0;
+                    self.several(Touch { line, point, tag }, last, full);
                     taken = i + 1;
                     break;
                 }
                 let matters = self.matters(line);
-                self.batch.push(Touch { line, tag }, matters);
+                let point = access.point.0;
+                self.batch.push(Touch { line, point, tag }, matters);
             }
             rest = &rest[taken..];
         }
     }
 
-    /// An access of several lines.
-    fn several(&mut self, first: u64, last: u64, tag: u16, full: &mut impl FnMut(&mut Batch)) {
+    /// An access of several lines, from that of `touch` to the last.
+    fn several(&mut self, mut touch: Touch, last: u64, full: &mut impl FnMut(&mut Batch)) {
         let all = u64::MAX >> self.common.shortest;
+        let tag = touch.tag;
+        let more = last.wrapping_sub(touch.line) & all;
+        self.more_reads += if tag == READ { more } else { 0 };
+        self.more_writes += if tag == WRITE { more } else { 0 };
         let mut part = None;
-        let mut line = first;
         loop {
-            if self.matters(line) {
+            if self.matters(touch.line) {
                 if self.batch.len == BATCH {
                     self.batch.open = part.is_some();
                     self.flush(full);
@@ -184,13 +203,13 @@ impl Front {
                     self.batch.parts.push(tag);
                     self.batch.parts.len() as u16 - 1
                 });
-                let tag = PART + part;
-                self.batch.push(Touch { line, tag }, true);
+                touch.tag = PART + part;
+                self.batch.push(touch, true);
             }
-            if line == last {
+            if touch.line == last {
                 return;
             }
-            line = (line + 1) & all;
+            touch.line = (touch.line + 1) & all;
         }
     }
 

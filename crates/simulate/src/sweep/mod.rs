@@ -13,10 +13,10 @@
 mod chain;
 mod deep;
 mod forest;
-mod front;
-mod lanes;
+pub(crate) mod front;
+pub(crate) mod lanes;
 mod packed;
-mod pages;
+pub(crate) mod pages;
 mod plan;
 mod tally;
 mod workers;

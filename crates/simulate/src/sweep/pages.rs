@@ -28,6 +28,8 @@ pub struct Pages<T> {
     free: Vec<u32>,
     /// Numbers are below this.
     limit: u32,
+    /// The hash's upper bits that give a place: all but so many.
+    drop: u32,
     width: PhantomData<T>,
 }
 
@@ -41,13 +43,13 @@ impl<T: Lane> Pages<T> {
             next: NONE + 1,
             free: Vec::new(),
             limit,
+            drop: 64 - (2 * limit as usize).trailing_zeros(),
             width: PhantomData,
         }
     }
 
     fn home(&self, page: u64) -> usize {
-        let bits = self.slots.len().trailing_zeros();
-        (page.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - bits)) as usize
+        (page.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.drop) as usize
     }
 
     /// The number of a page. There must be [`Pages::room`].
@@ -80,6 +82,11 @@ impl<T: Lane> Pages<T> {
     /// How many new pages can be numbered.
     pub fn room(&self) -> usize {
         (self.limit - self.next) as usize + self.free.len()
+    }
+
+    /// The greatest number that was given out.
+    pub fn most(&self) -> u32 {
+        self.next - 1
     }
 
     /// Takes back the numbers that are not in use; `in_use` calls back with each that is.
@@ -133,6 +140,10 @@ impl Pages<u16> {
 }
 
 impl Pages<u32> {
+    pub fn long() -> Pages<u32> {
+        Pages::sized(1 << 12)
+    }
+
     pub fn grow(&mut self) {
         *self = self.grown();
     }

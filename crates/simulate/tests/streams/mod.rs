@@ -128,12 +128,12 @@ pub fn place(addr: u64, space: u32) -> u64 {
 /// The lines that an access touches, in order; addresses wrap.
 pub fn lines(access: &Access, space: u32, line: u32) -> Vec<u64> {
     let first = place(access.addr, space);
-    let mut lines: Vec<u64> = Vec::new();
-    for byte in 0..u64::from(access.size.max(1)) {
-        let touched = first.wrapping_add(byte) / u64::from(line);
-        if lines.last() != Some(&touched) {
-            lines.push(touched);
-        }
+    let last = first.wrapping_add(u64::from(access.size.max(1) - 1));
+    let mut lines = vec![first / u64::from(line)];
+    let mut byte = first;
+    while byte / u64::from(line) != last / u64::from(line) {
+        byte = byte.wrapping_add(u64::from(line));
+        lines.push(byte / u64::from(line));
     }
     lines
 }
