@@ -107,9 +107,10 @@ impl Stack {
             near[distance.min(LISTED)][usize::from(kind / WRITE).min(2)] += 1;
             self.fallen[n & (BATCH - 1)] = Fallen { line, off, point, tag };
             n += usize::from(distance == LISTED);
-            if self.points.is_some() && distance < LISTED && kind != UNCOUNTED {
-                let points = self.points.as_mut().expect("there are some");
-                bucket(points, point, point_bucket(Some(distance as u64)), 1);
+            if let Some(points) = &mut self.points {
+                if distance < LISTED && kind != UNCOUNTED {
+                    bucket(points, point, point_bucket(Some(distance as u64)), 1);
+                }
             }
         }
         self.list = list;

@@ -20,10 +20,11 @@ pub const BATCH: usize = 1024;
 const CLASSES: usize = 512;
 
 /// What a touch counts as: one of these, or a part of an access of several lines.
-pub const READ: u16 = 0;
+/// Multiples of the kind's number.
+pub const READ: u16 = WRITE * Kind::Read as u16;
 pub const WRITE: u16 = 64;
 /// A prefetch.
-pub const UNCOUNTED: u16 = 128;
+pub const UNCOUNTED: u16 = WRITE * Kind::Prefetch as u16;
 /// From here on: part number `tag - PART` of the batch.
 pub const PART: u16 = 192;
 
@@ -74,9 +75,9 @@ impl Batch {
         self.open = false;
     }
 
-    fn push(&mut self, touch: Touch, counts: bool) {
-        self.touches[self.len & (BATCH - 1)] = touch;
-        self.len += usize::from(counts);
+    fn push(&mut self, touch: Touch) {
+        self.touches[self.len] = touch;
+        self.len += 1;
     }
 }
 
@@ -106,6 +107,23 @@ impl Common {
             longest,
             classes: classes.min(CLASSES as u64),
         }
+    }
+}
+
+impl Common {
+    /// The class of a line.
+    #[inline(always)]
+    fn class(self, line: u64) -> usize {
+        let class = (line >> (self.longest - self.shortest)) & (self.classes - 1);
+        class as usize & (CLASSES - 1)
+    }
+
+    /// The first and the last line of an access.
+    #[inline(always)]
+    fn lines(self, access: &Access, place: &impl Fn(u64) -> u64) -> (u64, u64) {
+        let address = place(access.addr);
+        let last = address.wrapping_add(u64::from(access.size.max(1) - 1));
+        (address >> self.shortest, last >> self.shortest)
     }
 }
 
@@ -139,48 +157,75 @@ impl Front {
     }
 
     /// Whether a touch of this line can matter; from now on it is the last of its class.
-    #[inline(always)]
     fn matters(&mut self, line: u64) -> bool {
-        let class = (line >> (self.common.longest - self.common.shortest)) & (self.common.classes - 1);
-        let recent = &mut self.recent[class as usize & (CLASSES - 1)];
-        let before = std::mem::replace(recent, line);
-        before != line
+        let recent = &mut self.recent[self.common.class(line)];
+        std::mem::replace(recent, line) != line
     }
 
-    /// Takes accesses, which begin `place` of their address further on; hands over batches that are full.
+    /// Takes accesses, whose addresses lie at `place`; hands over batches that are full.
     pub fn take(&mut self, accesses: &[Access], place: impl Fn(u64) -> u64, full: &mut impl FnMut(&mut Batch)) {
-        let shift = self.common.shortest;
         let mut rest = accesses;
         while !rest.is_empty() {
             if self.batch.len == BATCH {
                 self.flush(full);
             }
-            let fit = rest.len().min(BATCH - self.batch.len);
-            let mut taken = fit;
-            for (i, access) in rest[..fit].iter().enumerate() {
-                let tag = match access.kind {
-                    Kind::Read => READ,
-                    Kind::Write => WRITE,
-                    Kind::Prefetch => UNCOUNTED,
-                    Kind::Fetch => continue,
-                };
-                self.reads += u64::from(tag == READ);
-                self.writes += u64::from(tag == WRITE);
-                let address = place(access.addr);
-                let line = address >> shift;
-                let last = address.wrapping_add(u64::from(access.size.max(1) - 1)) >> shift;
-                if line != last {
-                    let point = access.point.0;
-                    self.several(Touch { line, point, tag }, last, full);
-                    taken = i + 1;
-                    break;
-                }
-                let matters = self.matters(line);
-                let point = access.point.0;
-                self.batch.push(Touch { line, point, tag }, matters);
-            }
+            let taken = self.plain(rest, &place);
             rest = &rest[taken..];
+            if let (Some(access), true) = (rest.first(), self.batch.len < BATCH) {
+                self.special(access, &place, full);
+                rest = &rest[1..];
+            }
         }
+    }
+
+    /// Takes accesses of one line each, as long as they fit; returns how many.
+    #[inline(always)]
+    fn plain(&mut self, accesses: &[Access], place: &impl Fn(u64) -> u64) -> usize {
+        let common = self.common;
+        let recent = &mut *self.recent;
+        let touches = &mut *self.batch.touches;
+        let mut len = self.batch.len;
+        let fit = accesses.len().min(BATCH - len);
+        let mut taken = fit;
+        // Sixteen bits for each kind.
+        let mut kinds = 0u64;
+        for (i, access) in accesses[..fit].iter().enumerate() {
+            let (line, last) = common.lines(access, place);
+            if line != last || access.kind == Kind::Fetch {
+                taken = i;
+                break;
+            }
+            let kind = access.kind as u32;
+            kinds += 1 << (16 * kind);
+            let recent = &mut recent[common.class(line)];
+            let before = std::mem::replace(recent, line);
+            touches[len & (BATCH - 1)] = Touch {
+                line,
+                point: access.point.0,
+                tag: kind as u16 * WRITE,
+            };
+            len += usize::from(before != line);
+        }
+        self.batch.len = len;
+        self.reads += kinds & 0xffff;
+        self.writes += kinds >> 16 & 0xffff;
+        taken
+    }
+
+    /// Takes an access of several lines, or a fetch.
+    #[inline(never)]
+    fn special(&mut self, access: &Access, place: &impl Fn(u64) -> u64, full: &mut impl FnMut(&mut Batch)) {
+        let tag = match access.kind {
+            Kind::Read => READ,
+            Kind::Write => WRITE,
+            Kind::Prefetch => UNCOUNTED,
+            Kind::Fetch => return,
+        };
+        self.reads += u64::from(tag == READ);
+        self.writes += u64::from(tag == WRITE);
+        let (line, last) = self.common.lines(access, place);
+        let point = access.point.0;
+        self.several(Touch { line, point, tag }, last, full);
     }
 
     /// An access of several lines, from that of `touch` to the last.
@@ -204,7 +249,7 @@ impl Front {
                     self.batch.parts.len() as u16 - 1
                 });
                 touch.tag = PART + part;
-                self.batch.push(touch, true);
+                self.batch.push(touch);
             }
             if touch.line == last {
                 return;
