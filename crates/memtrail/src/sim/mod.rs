@@ -19,7 +19,7 @@ use anyhow::{bail, Context};
 use args::SimArgs;
 use choose::choose;
 use feed::Feed;
-use memtrail_model::{Kind, Thread};
+use memtrail_model::Kind;
 use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
 use memtrail_trace::{accesses, Known, Places, Selection};
 use rows::{Reference, Row};
