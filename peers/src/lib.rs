@@ -18,6 +18,7 @@
 //! out: the emulators choose other string routines than the machine does.
 #![forbid(unsafe_code)]
 
+pub mod cachegrind;
 pub mod compare;
 pub mod fixture;
 pub mod lackey;
@@ -25,6 +26,7 @@ pub mod listing;
 pub mod memtrail;
 pub mod profile;
 pub mod program;
+pub mod pycachesim;
 pub mod qemu;
 pub mod rules;
 

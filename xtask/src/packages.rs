@@ -33,6 +33,8 @@ pub const FOR_TESTS: &[Package] = &[
     ("bash", "bash"),
     ("python3", "python3"),
     ("python3-zstandard", ""),
+    ("python3-venv", ""),
+    ("python3-dev", ""),
     ("git", "git"),
 ];
 

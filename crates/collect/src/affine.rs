@@ -9,7 +9,7 @@
 //!
 //! **Invariant.** What [`Affine::body`] says is exact.
 use crate::table::Block;
-use memtrail_model::LoopAccess;
+use memtrail_model::{Kind, LoopAccess};
 use memtrail_translate::plan::{Lin, LoopPlan, Narrow, Plan, Shape, Slot, Step, RSP};
 
 /// Room for working out strides.
@@ -18,6 +18,8 @@ pub(crate) struct Affine {
     /// By slot.
     strides: Vec<u64>,
     body: Vec<LoopAccess>,
+    /// The same with fetches.
+    fetching: Vec<LoopAccess>,
 }
 
 impl Affine {
@@ -70,6 +72,23 @@ impl Affine {
             });
         }
         Some((&mut self.body, holds))
+    }
+
+    /// The body that was asked for last, of this block, with the fetches of its instructions, which do not move.
+    pub fn fetching(&mut self, block: &Block) -> &mut [LoopAccess] {
+        let fetch = |insn: u16| {
+            let (pc, size) = block.plan.instruction(insn);
+            LoopAccess {
+                pc,
+                kind: Kind::Fetch,
+                point: block.fetch_point(insn),
+                size,
+                addr: pc,
+                stride: 0,
+            }
+        };
+        self.fetching = block.with_fetches(&self.body, fetch);
+        &mut self.fetching
     }
 }
 

@@ -3,6 +3,8 @@
 //! The [`Expander`] takes executions in three ways: all addresses linear forms ([`Linear`]), iterations of a loop whose
 //! addresses move evenly ([`Affine`]), and one access after the other. The last takes everything, and the others must
 //! give the same. It can be stopped anywhere, even between the elements of one string instruction, and go on later.
+mod fetch;
+
 use crate::affine::Affine;
 use crate::decode::{advance, derive, step, Consumer, Run};
 use crate::linear::Linear;
@@ -40,6 +42,8 @@ pub struct Expander<'x, S: AccessSink> {
     /// A run that the limit stopped.
     paused: Option<Paused>,
     one_by_one: bool,
+    /// The sink wants fetches.
+    fetches: bool,
 }
 
 /// What is left of a run.
@@ -51,6 +55,17 @@ struct Rest {
     /// Where in the current execution to go on: at this access of the plan, past so many of its accesses.
     access: usize,
     past: u64,
+    /// The first instruction whose fetch was not handed on, if fetches are wanted.
+    insn: u16,
+}
+
+impl Rest {
+    fn is_at_start(&self) -> bool {
+        (self.access, self.past, self.insn) == (0, 0, 0)
+    }
+    fn restart(&mut self) {
+        (self.access, self.past, self.insn) = (0, 0, 0);
+    }
 }
 
 /// A run stopped in the middle, with its own copy of the slots.
@@ -66,6 +81,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
     pub fn new(xsave: &'x XsaveTable, sink: S) -> Self {
         Expander {
             xsave,
+            fetches: sink.wants_fetches(),
             sink,
             batch: vec![NO_ACCESS; BATCH],
             filled: 0,
@@ -93,6 +109,11 @@ impl<'x, S: AccessSink> Expander<'x, S> {
     pub fn set_limit(&mut self, n: u64) {
         self.paused = None;
         self.left = n;
+    }
+
+    /// So many accesses do not come, though they count.
+    pub fn leave_out(&mut self, accesses: u64) {
+        self.left = self.left.saturating_sub(accesses);
     }
 
     /// Whether the sink wants no more.
@@ -153,6 +174,19 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         }
     }
 
+    /// Puts what is linear into the batch. Inlined, since a form is evaluated faster than it is passed on.
+    #[inline(always)]
+    fn write(&mut self, linear: &Linear<'_>) {
+        if linear.thread != self.thread {
+            self.switch(linear.thread);
+        }
+        if self.filled + linear.len() > self.batch.len() {
+            self.make_room(linear.len());
+        }
+        linear.write(&mut self.batch[self.filled..]);
+        self.filled += linear.len();
+    }
+
     /// A batch is of one thread.
     fn switch(&mut self, thread: Thread) {
         if thread != self.thread {
@@ -170,19 +204,19 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         slots: &mut [u64],
         rest: &mut Rest,
     ) -> Result<bool, DecodeError> {
-        if block.plan.accesses.is_empty() && rest.complete > 0 {
+        if block.plan.accesses.is_empty() && rest.complete > 0 && !self.fetches {
             advance(block, slots, rest.complete);
             derive(block, slots);
             rest.complete = 0;
         }
         while rest.complete > 0 {
-            if (rest.access, rest.past) == (0, 0) && self.evenly(thread, block, slots, rest) {
+            if rest.is_at_start() && self.evenly(thread, block, slots, rest) {
                 continue;
             }
             if !self.once(thread, block, slots, rest, None)? {
                 return Ok(false);
             }
-            (rest.access, rest.past) = (0, 0);
+            rest.restart();
             rest.complete -= 1;
             step(block, slots);
             if rest.complete > 0 || rest.cut.is_some() {
@@ -199,15 +233,26 @@ impl<'x, S: AccessSink> Expander<'x, S> {
     /// of those that the limit allows.
     fn evenly(&mut self, thread: Thread, block: &Block, slots: &mut [u64], rest: &mut Rest) -> bool {
         let length = block.plan.accesses.len() as u64;
-        let allowed = self.left.checked_div(length).unwrap_or(u64::MAX);
+        let mut left = self.left;
+        let mut longest = BATCH;
+        if self.fetches {
+            // What follows the last access of an iteration must be allowed as well.
+            left = left.saturating_sub(1);
+            longest = BATCH.saturating_sub(block.plan.insn_offsets.len());
+        }
+        let allowed = left
+            .checked_div(length)
+            .unwrap_or(if self.left > 0 { u64::MAX } else { 0 });
         let trips = rest.complete.min(allowed);
-        if self.one_by_one || trips < 2 || length > BATCH as u64 {
+        if self.one_by_one || trips < 2 || length > longest as u64 {
             return false;
         }
         let mut affine = std::mem::take(&mut self.affine);
         let even = affine.body(block, slots, trips).filter(|&(_, trips)| trips >= 2);
         let done = even.is_some();
         if let Some((body, trips)) = even {
+            self.left -= trips * length;
+            let body = if self.fetches { affine.fetching(block) } else { body };
             self.iterations(thread, trips, body);
             advance(block, slots, trips);
             derive(block, slots);
@@ -217,9 +262,8 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         done
     }
 
-    /// So many iterations, which the limit allows.
+    /// So many iterations, which are no longer in the limit.
     fn iterations(&mut self, thread: Thread, trips: u64, body: &mut [LoopAccess]) {
-        self.left -= trips * body.len() as u64;
         if self.sink.wants_loops() && self.flush().looped(&LoopRun { thread, trips, body }) || body.is_empty() {
             return;
         }
@@ -266,6 +310,9 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         rest: &mut Rest,
         cut: Option<&Cut>,
     ) -> Result<bool, DecodeError> {
+        if self.fetches {
+            return self.once_fetching(thread, block, slots, rest, cut);
+        }
         let plan = &block.plan;
         let points = &block.points[rest.access..];
         for (access, points) in plan.accesses[rest.access..].iter().zip(points) {
@@ -334,6 +381,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         if body.is_empty() || past % operands != 0 || trips < 2 {
             return Ok(0);
         }
+        self.left -= trips * operands;
         self.iterations(thread, trips, &mut body);
         Ok(trips * operands)
     }
@@ -392,15 +440,18 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
 
     #[inline]
     fn linear(&mut self, linear: &Linear<'_>) {
-        if linear.thread != self.thread {
-            self.switch(linear.thread);
-        }
-        if self.filled + linear.len() > self.batch.len() {
-            self.make_room(linear.len());
-        }
-        linear.write(&mut self.batch[self.filled..]);
-        self.filled += linear.len();
+        self.write(linear);
         self.left -= linear.len() as u64;
+    }
+
+    fn wants_fetches(&self) -> bool {
+        self.fetches
+    }
+
+    #[inline]
+    fn linear_fetching(&mut self, linear: &Linear<'_>, accesses: u64) {
+        self.write(linear);
+        self.left -= accesses;
     }
 
     fn full(&self) -> bool {
@@ -419,6 +470,7 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
             cut: run.cut,
             access: 0,
             past: 0,
+            insn: 0,
         };
         if !self.go_on(run.thread, run.block, run.slots, &mut rest)? {
             let complete = rest.complete;

@@ -89,6 +89,12 @@ pub trait Consumer {
     }
     /// One execution, all of whose addresses are linear forms. [`Consumer::takes`] has been asked.
     fn linear(&mut self, _linear: &Linear<'_>) {}
+    /// Whether [`Consumer::linear_fetching`] takes the place of [`Consumer::linear`].
+    fn wants_fetches(&self) -> bool {
+        false
+    }
+    /// One execution with its fetches, and how many accesses are among them.
+    fn linear_fetching(&mut self, _linear: &Linear<'_>, _accesses: u64) {}
     fn mark(&mut self, _thread: Thread, _mark: Mark) {}
 }
 
@@ -292,7 +298,11 @@ impl ThreadDecoder {
             if !C::NEEDS_ADDRESSES {
                 at = self.skim(table, words, at, consumer);
             } else if consumer.takes_linear() {
-                at = self.expand_linear(table, words, at, consumer);
+                at = match consumer.wants_fetches() {
+                    false => self.expand_linear::<C, false>(table, words, at, consumer),
+                    true if table.numbers_fetches() => self.expand_linear::<C, true>(table, words, at, consumer),
+                    true => at,
+                };
             }
             if at >= words.len() || words[at] == END {
                 return Ok(Fed::End(at));
@@ -323,12 +333,18 @@ impl ThreadDecoder {
         in_loop.is(&table.blocks()[found as usize]).then_some(found)
     }
 
-    /// The thread has ended, or its image was replaced: nothing follows the last record.
-    pub fn finish<C: Consumer>(&mut self, table: &Table, consumer: &mut C) -> Result<(), DecodeError> {
+    /// Hands the last record on, if what follows it is known not to say that it was cut.
+    pub fn hand_on<C: Consumer>(&mut self, table: &Table, consumer: &mut C) -> Result<(), DecodeError> {
         if !self.held.is_empty() {
             let held = std::mem::take(&mut self.held);
             self.block(table, &held, &[], 0, consumer)?;
         }
+        Ok(())
+    }
+
+    /// The thread has ended, or its image was replaced: nothing follows the last record.
+    pub fn finish<C: Consumer>(&mut self, table: &Table, consumer: &mut C) -> Result<(), DecodeError> {
+        self.hand_on(table, consumer)?;
         self.in_loop = None;
         Ok(())
     }

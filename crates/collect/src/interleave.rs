@@ -50,9 +50,9 @@ impl Segment {
 /// One thread's accesses, segment by segment.
 pub trait Stream {
     type Error;
-    /// The next segment; called when all accesses of the one before have been produced.
-    fn segment(&mut self) -> Result<Option<Segment>, Self::Error>;
-    /// Hands on the next `n` accesses; there are that many left in the segment.
+    /// The next segment; called when all accesses of the one before have been produced. Fetches that follow them go to the sink.
+    fn segment<S: AccessSink>(&mut self, sink: &mut S) -> Result<Option<Segment>, Self::Error>;
+    /// Hands on the next `n` accesses, and the fetches before them; there are that many left in the segment.
     fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<(), Self::Error>;
 }
 
@@ -78,9 +78,9 @@ struct Place<'s, T> {
 
 impl<T: Stream> Place<'_, T> {
     /// Goes on to the next segment that has accesses if this one is used up. Returns whether there is one.
-    fn ready(&mut self) -> Result<bool, T::Error> {
+    fn ready<S: AccessSink>(&mut self, sink: &mut S) -> Result<bool, T::Error> {
         while self.done == self.segment.accesses {
-            match self.stream.segment()? {
+            match self.stream.segment(sink)? {
                 Some(segment) => (self.segment, self.done) = (segment, 0),
                 None => return Ok(false),
             }
@@ -121,14 +121,14 @@ pub fn interleave<T: Stream, S: AccessSink>(streams: &mut [T], order: Order, sin
 fn by_time<T: Stream, S: AccessSink>(places: &mut [Place<T>], sink: &mut S) -> Result<(), T::Error> {
     let mut next = BinaryHeap::new();
     for (i, place) in places.iter_mut().enumerate() {
-        if place.ready()? {
+        if place.ready(sink)? {
             next.push(Reverse((place.segment.time(0), i)));
         }
     }
     while let Some(Reverse((_, i))) = next.pop() {
         let place = &mut places[i];
         place.produce(SLICE, sink)?;
-        if place.ready()? {
+        if place.ready(sink)? {
             next.push(Reverse((place.segment.time(place.done), i)));
         }
     }
@@ -160,7 +160,7 @@ fn in_turn<T: Stream, S: AccessSink>(places: &mut [Place<T>], quantum: u64, sink
 /// One stream's turn; returns whether it has more.
 fn turn<T: Stream, S: AccessSink>(place: &mut Place<T>, quantum: u64, sink: &mut S) -> Result<bool, T::Error> {
     let mut left = quantum;
-    while place.ready()? {
+    while place.ready(sink)? {
         if left == 0 {
             return Ok(true);
         }
@@ -184,7 +184,7 @@ mod tests {
 
     impl Stream for Numbers {
         type Error = &'static str;
-        fn segment(&mut self) -> Result<Option<Segment>, &'static str> {
+        fn segment<S: AccessSink>(&mut self, _sink: &mut S) -> Result<Option<Segment>, &'static str> {
             assert_eq!(self.left, 0, "asked for a segment too early");
             let segment = self.segments.next();
             self.left = segment.map_or(0, |s| s.accesses);

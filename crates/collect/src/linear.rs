@@ -149,7 +149,7 @@ struct Exit {
     moves: bool,
     /// Accesses made until then.
     accesses: u16,
-    /// The branch; meaningless for the end of the block.
+    /// The branch, or the last instruction.
     insn: u16,
 }
 
@@ -247,6 +247,10 @@ pub(crate) struct Recipes {
     sides: Vec<Exit>,
     derived: Vec<Narrowed>,
     repeats: Vec<Repeat>,
+    /// As `accesses`, with the fetches among them. Not there if the table does not number fetches.
+    fetching: Vec<LinearAccess>,
+    /// By the blocks' indices: where in `fetching` the block's begin.
+    first_fetching: Vec<u32>,
 }
 
 const NO_RECIPE: Recipe = Recipe {
@@ -279,6 +283,38 @@ impl Recipes {
         self.recipes.push(recipe);
     }
 
+    /// Adds the fetches of the next block that has none yet. A fetch is an access whose address is constant.
+    pub fn push_fetches(&mut self, block: &Block) {
+        let recipe = self.recipes[self.first_fetching.len()];
+        let first = u32::try_from(self.fetching.len()).unwrap_or(u32::MAX);
+        self.first_fetching.push(first);
+        if recipe.terms == 0 {
+            return;
+        }
+        let fetch = |insn: u16| {
+            let (c, size) = block.plan.instruction(insn);
+            LinearAccess {
+                c,
+                size,
+                point: block.fetch_point(insn),
+                scales: [0; TERMS],
+                slots: [RSP as u8; TERMS],
+                kind: Kind::Fetch,
+                offset: block.plan.insn_offsets[usize::from(insn)],
+            }
+        };
+        let accesses = part(&self.accesses, recipe.accesses, recipe.end.accesses);
+        self.fetching.extend(block.with_fetches(accesses, fetch));
+    }
+
+    /// What one execution fetches and accesses.
+    #[inline]
+    fn fetching(&self, block: u32, exit: &Exit) -> &[LinearAccess] {
+        let first = self.first_fetching[block as usize] as usize;
+        let fetches = usize::from(exit.insn.wrapping_add(1));
+        &self.fetching[first..][..fetches + usize::from(exit.accesses)]
+    }
+
     /// `None` if not all addresses are linear, or if the block is a loop with one record.
     fn make(&mut self, block: &Block) -> Option<Recipe> {
         let plan = &block.plan;
@@ -298,9 +334,10 @@ impl Recipes {
         };
         let sides: Vec<_> = plan.sides.iter().map(side).collect::<Option<_>>()?;
         let index = |len: usize| u32::try_from(len).ok();
+        let last = (plan.insn_offsets.len() as u16).wrapping_sub(1);
         let recipe = Recipe {
             pc: plan.pc,
-            end: Exit::of(&plan.exit_rsp, accesses.len(), 0)?,
+            end: Exit::of(&plan.exit_rsp, accesses.len(), last)?,
             accesses: index(self.accesses.len())?,
             sides: index(self.sides.len())?,
             derived: index(self.derived.len())?,
@@ -349,9 +386,10 @@ impl Recipes {
 
     /// Hands on the accesses of one execution; returns the stack pointer after it.
     #[inline(always)]
-    fn execute<C: Consumer>(
+    fn execute<C: Consumer, const FETCH: bool>(
         &self,
         thread: Thread,
+        block: u32,
         recipe: &Recipe,
         exit: &Exit,
         slots: &mut Slots,
@@ -362,22 +400,32 @@ impl Recipes {
             ..=1 => self.derive::<1>(recipe, slots),
             _ => self.derive::<TERMS>(recipe, slots),
         }
-        consumer.linear(&Linear {
+        let linear = Linear {
             thread,
             pc: recipe.pc,
-            accesses: part(&self.accesses, recipe.accesses, exit.accesses),
+            accesses: if FETCH {
+                self.fetching(block, exit)
+            } else {
+                part(&self.accesses, recipe.accesses, exit.accesses)
+            },
             terms: recipe.terms,
             slots,
-        });
+        };
+        if FETCH {
+            consumer.linear_fetching(&linear, exit.accesses.into());
+        } else {
+            consumer.linear(&linear);
+        }
         exit.rsp(slots)
     }
 
     /// Goes through later iterations of a partly steady loop, whose records begin with `steady`. Returns where they end.
     #[inline(never)]
     #[allow(clippy::too_many_arguments)]
-    fn iterate<C: Consumer>(
+    fn iterate<C: Consumer, const FETCH: bool>(
         &self,
         thread: Thread,
+        block: u32,
         recipe: &Recipe,
         steady: u64,
         slots: &mut Slots,
@@ -389,11 +437,11 @@ impl Recipes {
         while let Some(record) = words.get(at..at + length + 1) {
             let (head, follows) = (record[0], record[length]);
             let whole = !matches!(follows, CUT | END | LEFT..);
-            if head != steady || !whole || !consumer.takes(recipe.end.accesses.into()) {
+            if head != steady || !whole || !consumer.takes(wanted::<FETCH>(&recipe.end)) {
                 break;
             }
             self.repeat(recipe, slots, &record[1..]);
-            let rsp = self.execute(thread, recipe, &recipe.end, slots, consumer);
+            let rsp = self.execute::<C, FETCH>(thread, block, recipe, &recipe.end, slots, consumer);
             self.step(recipe, slots);
             slots[RSP as usize] = rsp;
             at += length;
@@ -422,12 +470,18 @@ impl Recipes {
     }
 }
 
+/// How many accesses a limit must allow for an execution: nothing may follow the last one, so with fetches one more.
+#[inline(always)]
+fn wanted<const FETCH: bool>(exit: &Exit) -> usize {
+    usize::from(exit.accesses) + usize::from(FETCH)
+}
+
 #[inline]
 fn part<T>(all: &[T], first: u32, count: u16) -> &[T] {
     &all[first as usize..][..count as usize]
 }
 
-/// The accesses of one execution, linear forms and their values.
+/// The accesses of one execution, linear forms and their values; also fetches, if they are wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Linear<'a> {
     pub thread: Thread,
@@ -496,8 +550,9 @@ fn capture_any(slots: &mut Slots, values: &[u64]) {
 }
 
 impl ThreadDecoder {
-    /// Expands records as far as there are recipes for them and nothing cuts them. Returns where to go on.
-    pub(crate) fn expand_linear<C: Consumer>(
+    /// Expands records as far as there are recipes for them and nothing cuts them. Returns where to go on. With `FETCH` the table must
+    /// number fetches.
+    pub(crate) fn expand_linear<C: Consumer, const FETCH: bool>(
         &mut self,
         table: &Table,
         words: &[u64],
@@ -520,7 +575,7 @@ impl ThreadDecoder {
             let Some(exit) = recipes.exit(recipe, follows) else {
                 break;
             };
-            if recipe.terms == 0 || !consumer.takes(exit.accesses.into()) {
+            if recipe.terms == 0 || !consumer.takes(wanted::<FETCH>(exit)) {
                 break;
             }
             if !hot.role.is_steady() {
@@ -530,7 +585,7 @@ impl ThreadDecoder {
             } else {
                 break;
             }
-            let rsp = recipes.execute(self.thread, recipe, exit, slots, consumer);
+            let rsp = recipes.execute::<C, FETCH>(self.thread, hot.block, recipe, exit, slots, consumer);
             at = next;
             in_loop = None;
             if follows >= LEFT {
@@ -542,7 +597,7 @@ impl ThreadDecoder {
             slots[RSP as usize] = rsp;
             if in_loop.is_some() {
                 let steady = head + u64::from(!hot.role.is_steady());
-                at = recipes.iterate(self.thread, recipe, steady, slots, words, at, consumer);
+                at = recipes.iterate::<C, FETCH>(self.thread, hot.block, recipe, steady, slots, words, at, consumer);
             }
         }
         if at > begin {

@@ -94,6 +94,22 @@ impl Numbering {
     }
 }
 
+impl Numbering {
+    /// The points of the fetches of a plan's instructions.
+    pub fn fetches(&mut self, plan: &Plan) -> Box<[Point]> {
+        let mut one = |insn: u16| {
+            let (pc, bytes) = plan.instruction(insn);
+            self.number(PointInfo {
+                pc,
+                kind: Kind::Fetch,
+                bytes,
+                size: bytes,
+            })
+        };
+        (0..plan.insn_offsets.len() as u16).map(&mut one).collect()
+    }
+}
+
 fn info(plan: &Plan, access: &PlannedAccess, kind: Kind) -> PointInfo {
     let (pc, bytes) = plan.instruction(access.insn);
     PointInfo {

@@ -8,6 +8,7 @@ use crate::linear::Recipes;
 use crate::points::{Numbering, PointInfo, Points};
 use crate::shape::Fixed;
 use crate::{Counts, DecodeError};
+use memtrail_model::Point;
 use memtrail_ring::record::{FIRST_BLOCK, LAST_BLOCK};
 use memtrail_translate::plan::{Layout, Lin, LoopPlan, Mask, Plan, Shape, Side, Slot, Step, FIRST, RSP};
 use memtrail_translate::Atom;
@@ -28,6 +29,8 @@ pub struct Block {
     pub sources: Box<[u8]>,
     /// The reference points of each of the plan's accesses.
     pub(crate) points: Box<[Points]>,
+    /// Those of its instructions' fetches, if the table numbers them.
+    pub(crate) fetches: Box<[Point]>,
     /// What one whole execution (iteration) does, apart from shapes that depend on values.
     pub(crate) fixed: Fixed,
     /// See [`is_even`].
@@ -122,6 +125,7 @@ pub struct Table {
     blocks: Vec<Block>,
     recipes: Recipes,
     points: Numbering,
+    numbers_fetches: bool,
     /// By `id - FIRST_BLOCK`.
     ids: Vec<Hot>,
     /// By `id - FIRST_BLOCK`: [`Hot::words`] once more, or 0 if that is more than 255. Reading a thread's
@@ -139,6 +143,7 @@ impl Table {
             blocks: Vec::new(),
             recipes: Recipes::default(),
             points: Numbering::default(),
+            numbers_fetches: false,
             ids: Vec::new(),
             lengths: Vec::new(),
             outcomes: Vec::new(),
@@ -150,10 +155,26 @@ impl Table {
         &self.blocks
     }
 
-    /// All reference points so far, by [`Point`](memtrail_model::Point). Every (instruction, kind) that a block's plan has is
+    /// All reference points so far, by [`Point`]. Every (instruction, kind) that a block's plan has is
     /// there once, executed or not; blocks that overlap share theirs.
     pub fn points(&self) -> &[PointInfo] {
         self.points.all()
+    }
+
+    /// Gives the fetches of all blocks points of their own, of those that are there and of those to come. Without it, fetches have
+    /// [`Point::NONE`], and a sink that wants them is served more slowly.
+    pub fn number_fetches(&mut self) {
+        if !self.numbers_fetches {
+            self.numbers_fetches = true;
+            for block in &mut self.blocks {
+                block.fetches = self.points.fetches(&block.plan);
+                self.recipes.push_fetches(block);
+            }
+        }
+    }
+
+    pub(crate) fn numbers_fetches(&self) -> bool {
+        self.numbers_fetches
     }
 
     pub(crate) fn recipes(&self) -> &Recipes {
@@ -220,7 +241,10 @@ impl Table {
             return Err(DecodeError::BadPlan { id, slot, slots });
         }
         let points = self.points.of(&plan);
-        let block = Block::new(id, plan, sources, points);
+        let mut block = Block::new(id, plan, sources, points);
+        if self.numbers_fetches {
+            block.fetches = self.points.fetches(&block.plan);
+        }
         let outcome = self.outcomes.len() as u32;
         let ways = block.ways();
         for way in &ways {
@@ -242,6 +266,9 @@ impl Table {
         }
         self.ways.extend(ways);
         self.recipes.push(&block);
+        if self.numbers_fetches {
+            self.recipes.push_fetches(&block);
+        }
         self.blocks.push(block);
         Ok(())
     }
@@ -288,6 +315,7 @@ impl Block {
             plan,
             sources,
             points,
+            fetches: Box::default(),
         }
     }
 
@@ -349,6 +377,24 @@ impl Block {
     /// Values in the block's (first) record.
     pub fn captured(&self) -> usize {
         (self.plan.words as usize).saturating_sub(1)
+    }
+
+    /// The point of an instruction's fetch, if it has one.
+    pub(crate) fn fetch_point(&self, insn: u16) -> Point {
+        self.fetches.get(usize::from(insn)).copied().unwrap_or(Point::NONE)
+    }
+
+    /// What stands for the plan's accesses, with what stands for the fetch of each instruction before those of its accesses.
+    pub(crate) fn with_fetches<T: Copy>(&self, accesses: &[T], fetch: impl Fn(u16) -> T) -> Vec<T> {
+        let mut insns = 0..self.plan.insn_offsets.len() as u16;
+        let mut all = Vec::with_capacity(accesses.len() + insns.len());
+        for (planned, access) in self.plan.accesses.iter().zip(accesses) {
+            all.extend((insns.start..=planned.insn).map(&fetch));
+            insns.start = insns.start.max(planned.insn + 1);
+            all.push(*access);
+        }
+        all.extend(insns.map(fetch));
+        all
     }
 
     /// The way out at branch `insn`, if that is one.

@@ -48,7 +48,7 @@ impl<'a> Replayed<'a> {
 impl Stream for Replayed<'_> {
     type Error = DecodeError;
 
-    fn segment(&mut self) -> Result<Option<Segment>, DecodeError> {
+    fn segment<S: AccessSink>(&mut self, _sink: &mut S) -> Result<Option<Segment>, DecodeError> {
         let Some((words, segment)) = self.pieces.get(self.next) else {
             return Ok(None);
         };

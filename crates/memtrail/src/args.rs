@@ -1,4 +1,5 @@
 //! The command line.
+use crate::sim::args::SimArgs;
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
 use memtrail_trace::Limits;
 use std::ffi::OsString;
@@ -40,6 +41,12 @@ pub enum Task {
         memtrail dump --from 250ms --to 251ms --order equal a.mtr\n  \
         memtrail dump --descriptors --limit 100 a.mtr\n  memtrail dump --tree a.mtr")]
     Dump(DumpArgs),
+    /// Simulate caches: hits and misses of every instruction.
+    #[command(after_help = "Examples:\n  memtrail sim a.mtr\n  \
+        memtrail sim --cache L1=32K:64:8 --cache L2=1M:64:16:plru --evictors a.mtr\n  \
+        memtrail sim --preset zen3 --instructions --json a.mtr\n  \
+        memtrail sim --preset list\n  memtrail sim --config caches.toml --live -- ls -l")]
+    Sim(SimArgs),
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
     Check(CheckArgs),
@@ -203,12 +210,10 @@ pub enum ThreadOrder {
     Equal,
 }
 
-#[derive(Debug, ArgGroup)]
-pub struct DumpArgs {
-    /// Print no more than this many accesses, descriptors, or lines of the tree.
-    #[arg(long, value_name = "N")]
-    pub limit: Option<u64>,
-    /// Print only this thread, by its serial number.
+/// Which part of a recording, and in which order its threads are taken.
+#[derive(Clone, Debug, ArgGroup)]
+pub struct PartArgs {
+    /// Only this thread, by its serial number.
     #[arg(long, value_name = "T")]
     pub thread: Option<u32>,
     /// Begin here: an access number of the thread, or a time since the recording began (10us, 250ms, 1.5s).
@@ -220,6 +225,27 @@ pub struct DumpArgs {
     /// How threads are interleaved.
     #[arg(long, value_enum, default_value_t = ThreadOrder::Time)]
     pub order: ThreadOrder,
+}
+
+impl PartArgs {
+    /// Everything, in the order it happened.
+    pub fn all() -> PartArgs {
+        PartArgs {
+            thread: None,
+            from: None,
+            to: None,
+            order: ThreadOrder::Time,
+        }
+    }
+}
+
+#[derive(Debug, ArgGroup)]
+pub struct DumpArgs {
+    /// Print no more than this many accesses, descriptors, or lines of the tree.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    #[command(flatten)]
+    pub part: PartArgs,
     /// Print regular section descriptors (RSD, PRSD, IAD) instead of accesses; sequence ids are access numbers.
     #[arg(long, conflicts_with_all = ["from", "to", "hash"])]
     pub descriptors: bool,

@@ -1,16 +1,24 @@
-//! `demo`: records a small program we carry with us, this one.
+//! `demo`: records a small program we carry with us, this one, and simulates a small cache on it.
 //!
 //! The example does what most programs do: a loop nest over arrays (a matrix product) and a walk
-//! along pointers (a shuffled list). One shows regular accesses, the other irregular ones.
+//! along pointers (a shuffled list). One shows regular accesses, the other irregular ones. The matrix product reads its second matrix down the
+//! columns, and that is what the simulation finds.
 use crate::args::{DemoArgs, RecordArgs};
 use crate::format::{bytes, thousands};
 use crate::info::bits_per_access;
 use crate::record::{self, Keep};
+use crate::sim::args::SimArgs;
+use crate::sim::{self, report, rows};
 use anyhow::Context;
 use std::hint::black_box;
+use std::path::Path;
 
 const N: usize = 64;
 const NODES: usize = 4096;
+/// Bytes of a row of a matrix.
+const ROW: usize = N * size_of::<f64>();
+/// What is simulated: half of a matrix fits.
+const CACHE: &str = "L1=16K:64:8";
 
 pub fn command(args: &DemoArgs) -> anyhow::Result<u8> {
     let me = std::env::current_exe().context("cannot find my own program")?;
@@ -38,6 +46,7 @@ pub fn command(args: &DemoArgs) -> anyhow::Result<u8> {
         bytes(*size),
         bits_per_access(*size, t.accesses)
     );
+    answer(path)?;
     println!("\nNext:");
     let name = path.display().to_string();
     for (next, why) in [
@@ -46,11 +55,45 @@ pub fn command(args: &DemoArgs) -> anyhow::Result<u8> {
             format!("memtrail dump --limit 20 {name}"),
             "the first accesses, one a line",
         ),
+        (
+            format!("memtrail sim --evictors {name}"),
+            "this machine's caches: who misses, who evicts whom",
+        ),
         ("memtrail -- ls -l".to_string(), "record any program of yours"),
     ] {
         println!("  {next:<44} # {why}");
     }
     Ok(done.status())
+}
+
+/// Simulates a cache on the recording and says what that means.
+fn answer(path: &Path) -> anyhow::Result<()> {
+    let findings = sim::of_file(&SimArgs::of(path.to_path_buf(), CACHE), path)?;
+    let (level, counts) = (&findings.hierarchy.levels[0], &findings.counts[0]);
+    println!("\nA small cache would have dealt with them like this:\n");
+    println!("{}", report::block(level, counts, false));
+    let worst = findings.rows.first().context("no reference point was simulated")?;
+    let figures = &worst.levels[0];
+    let share = 100.0 * figures.misses as f64 / counts.total().misses.max(1) as f64;
+    println!(
+        "The worst reference point is the {} at {}:",
+        rows::kind_word(worst.reference.kind),
+        worst.reference
+    );
+    println!(
+        "  {} of its {} accesses miss, {share:.0}% of all misses",
+        thousands(figures.misses),
+        thousands(figures.accesses())
+    );
+    if let Some(used) = report::spatial_use(figures, level.line) {
+        println!(
+            "  of each line it brings in, {:.0}% is used before the line has to go",
+            100.0 * used
+        );
+    }
+    println!("That is the matrix product, which reads its second matrix down the columns: every read is");
+    println!("{ROW} bytes further on, in another line, and the line is gone when its next number is wanted.");
+    Ok(())
 }
 
 /// What the demo records.

@@ -1,14 +1,14 @@
 //! `dump`: accesses as text.
 mod descriptors;
-mod names;
+pub mod names;
 mod tree;
 
-use crate::args::{DumpArgs, Place, ThreadOrder};
+use crate::args::{DumpArgs, PartArgs, Place, ThreadOrder};
 use crate::info::{open, warn_unless_whole, Recording};
 use anyhow::{bail, Context};
 use memtrail_collect::Order;
 use memtrail_model::{Access, AccessSink, Thread};
-use memtrail_trace::{accesses, whole, Ending, Error, Hasher, Known, Point, Selection, ThreadHash};
+use memtrail_trace::{accesses, Ending, Error, Hasher, Known, Point, Selection, ThreadHash};
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
 /// Prints accesses; remembers the first error, since a sink cannot return one.
@@ -36,7 +36,7 @@ fn output() -> BufWriter<StdoutLock<'static>> {
 }
 
 /// How writing went; a reader that has seen enough is no failure.
-fn written(failed: Option<io::Error>) -> anyhow::Result<u8> {
+pub fn written(failed: Option<io::Error>) -> anyhow::Result<u8> {
     match failed {
         Some(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(0),
@@ -44,7 +44,7 @@ fn written(failed: Option<io::Error>) -> anyhow::Result<u8> {
 }
 
 /// What the arguments select.
-pub fn selection(args: &DumpArgs, known: &Known) -> anyhow::Result<Selection> {
+pub fn selection(part: &PartArgs, limit: Option<u64>, known: &Known) -> anyhow::Result<Selection> {
     let point = |place: Option<Place>| match place {
         None => Ok(None),
         Some(Place::Access(n)) => Ok(Some(Point::Access(n))),
@@ -55,11 +55,11 @@ pub fn selection(args: &DumpArgs, known: &Known) -> anyhow::Result<Selection> {
         }
     };
     Ok(Selection {
-        thread: args.thread.map(Thread),
-        from: point(args.from)?,
-        to: point(args.to)?,
-        limit: args.limit.unwrap_or(u64::MAX),
-        order: match args.order {
+        thread: part.thread.map(Thread),
+        from: point(part.from)?,
+        to: point(part.to)?,
+        limit: limit.unwrap_or(u64::MAX),
+        order: match part.order {
             ThreadOrder::Time => Order::Time,
             ThreadOrder::Equal => Order::EqualRate { quantum: 1 },
         },
@@ -70,7 +70,7 @@ pub fn command(args: &DumpArgs) -> anyhow::Result<u8> {
     let mut reader = open(&args.file)?;
     let known = Known::read(&mut reader)?;
     warn_unless_whole(&known.ending);
-    let selection = selection(args, &known)?;
+    let selection = selection(&args.part, args.limit, &known)?;
     if args.descriptors {
         return descriptors::print(&mut reader, &known, args);
     }
@@ -93,12 +93,25 @@ pub fn command(args: &DumpArgs) -> anyhow::Result<u8> {
     done(replayed, &known)
 }
 
-fn done(replayed: Result<(), Error>, known: &Known) -> anyhow::Result<u8> {
-    match (replayed, known.ending) {
-        (Err(error @ Error::WhichThread { .. }), _) => bail!("{error} (--thread T, or --from 250ms)"),
-        (Err(error), _) => Err(error.into()),
-        (Ok(()), Ending::Damaged { at, what }) => Err(Error::Damaged { at, what }.into()),
-        (Ok(()), _) => Ok(0),
+/// How a replay went, and whether all there was to replay was there.
+fn done(result: Result<(), Error>, known: &Known) -> anyhow::Result<u8> {
+    replayed(result)?;
+    whole(known)
+}
+
+/// How a replay went.
+pub fn replayed(result: Result<(), Error>) -> anyhow::Result<()> {
+    match result {
+        Err(error @ Error::WhichThread { .. }) => bail!("{error} (--thread T, or --from 250ms)"),
+        other => Ok(other?),
+    }
+}
+
+/// A failure if the recording is damaged.
+pub fn whole(known: &Known) -> anyhow::Result<u8> {
+    match known.ending {
+        Ending::Damaged { at, what } => Err(Error::Damaged { at, what }.into()),
+        _ => Ok(0),
     }
 }
 
@@ -111,6 +124,6 @@ fn hash(reader: &mut Recording, known: &Known, selection: &Selection) -> anyhow:
         println!("{thread} {accesses} {hash:#018x}");
     }
     let total: u64 = hashes.iter().map(|h| h.accesses).sum();
-    println!("all {total} {:#018x}", whole(&hashes));
+    println!("all {total} {:#018x}", memtrail_trace::whole(&hashes));
     done(replayed, known)
 }

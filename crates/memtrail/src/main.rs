@@ -20,6 +20,7 @@ mod points;
 mod progress;
 mod record;
 mod say;
+mod sim;
 
 use args::{Args, Task};
 use clap::Parser;
@@ -55,6 +56,7 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Record(args) => record::command(&args),
         Task::Info(args) => info::info(&args),
         Task::Dump(args) => dump::command(&args),
+        Task::Sim(args) => sim::command(&args),
         Task::Check(args) => info::check(&args),
         Task::Import(args) => import::command(&args),
         Task::Export(args) => export::command(&args),

@@ -1,6 +1,6 @@
-//! The line that tells, on a terminal, how far a recording is.
+//! The line that tells, on a terminal, how far a recording or a simulation is.
 //!
-//! It appears only if stderr is a terminal and the recording takes more than a moment, so short runs and scripts see nothing
+//! It appears only if stderr is a terminal and the work takes more than a moment, so short runs and scripts see nothing
 //! of it. Everything else we say goes through [`aside`], which takes the line away meanwhile.
 use crate::format::{bytes, thousands};
 use crate::info::bits_per_access;
@@ -23,6 +23,8 @@ pub struct Progress {
     accesses: u64,
     /// The target, if there is one.
     pid: Option<i32>,
+    /// How many will come, if that is known.
+    total: Option<u64>,
 }
 
 impl Progress {
@@ -32,6 +34,15 @@ impl Progress {
             next: AFTER,
             accesses: 0,
             pid: None,
+            total: None,
+        }
+    }
+
+    /// Of work on so many accesses: also tells which part is done.
+    pub fn towards(total: u64) -> Progress {
+        Progress {
+            total: Some(total).filter(|&total| total > 0),
+            ..Progress::new()
         }
     }
 
@@ -52,6 +63,9 @@ impl Progress {
         }
         self.next = now + EVERY;
         let mut message = format!("{} accesses", thousands(self.accesses));
+        if let Some(total) = self.total {
+            message += &format!(" ({}%)", percent(self.accesses, total));
+        }
         if let Some(written) = written {
             let bits = bits_per_access(written, self.accesses);
             message += &format!(", {} written ({bits:.2} bits each)", bytes(written));
@@ -67,6 +81,11 @@ impl Progress {
         line.set_message(message);
         line.tick();
     }
+}
+
+/// Rounded down: 100 is the end.
+fn percent(part: u64, whole: u64) -> u64 {
+    (u128::from(part) * 100 / u128::from(whole)).min(100) as u64
 }
 
 /// The processor time a process has used so far.
@@ -109,6 +128,12 @@ pub fn aside(f: impl FnOnce()) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_is_a_hundred_percent_and_nothing_else_is() {
+        assert_eq!([0, 1, 999, 1000, 1001].map(|n| percent(n, 1000)), [0, 0, 99, 100, 100]);
+        assert_eq!(percent(u64::MAX - 1, u64::MAX), 99);
+    }
 
     #[test]
     fn the_processor_time_is_found_whatever_the_name() {

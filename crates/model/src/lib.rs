@@ -105,7 +105,7 @@ pub struct LoopAccess {
 pub struct LoopRun<'a> {
     pub thread: Thread,
     pub trips: u64,
-    /// The accesses of each iteration, in order.
+    /// The accesses of each iteration, in order; fetches, if they are wanted, are among them and do not move.
     pub body: &'a [LoopAccess],
 }
 
@@ -127,6 +127,36 @@ impl LoopRun<'_> {
     }
 }
 
+/// How the accesses of a reference point move from one iteration of a loop to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mover {
+    /// By how many bytes, modulo 2^64.
+    pub shift: u64,
+    /// The first and the last byte that they touch in all iterations.
+    pub low: u64,
+    pub high: u64,
+}
+
+/// A loop in which every access moves evenly: what an access touches in one iteration it touches in the next, so much further on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Repeat<'a> {
+    pub thread: Thread,
+    pub trips: u64,
+    /// Of one iteration.
+    pub accesses: u64,
+    /// How they move; at least one for each reference point in the loop.
+    pub movers: &'a [Mover],
+}
+
+/// What a sink says between two iterations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Next {
+    /// So many iterations it has dealt with itself: they do not come.
+    pub skip: u64,
+    /// After so many more it wants to be asked again; 0 for never.
+    pub after: u64,
+}
+
 /// Whoever consumes accesses: counters, printers, simulators.
 pub trait AccessSink {
     /// Accesses of one thread, in program order.
@@ -135,11 +165,31 @@ pub trait AccessSink {
     fn wants_loops(&self) -> bool {
         false
     }
+    /// Whether the fetch of every executed instruction is wanted, too: an access of kind [`Kind::Fetch`] with the instruction's address and
+    /// length, before what the instruction accesses. Asked once, at the beginning. Fetches are in no number of accesses.
+    fn wants_fetches(&self) -> bool {
+        false
+    }
     /// Takes a run of iterations whole, in its place among the accesses. If it returns `false` the run
     /// comes as accesses.
     fn looped(&mut self, _run: &LoopRun<'_>) -> bool {
         false
     }
+    /// Whether [`AccessSink::enters`] is worth asking.
+    fn wants_repeats(&self) -> bool {
+        false
+    }
+    /// A loop begins whose accesses all move evenly. It comes as any other, iteration after iteration, other such loops may be inside, and
+    /// [`AccessSink::leaves`] ends it. Returns after how many iterations to ask whether some can be left out; 0 for never.
+    fn enters(&mut self, _repeat: &Repeat<'_>) -> u64 {
+        0
+    }
+    /// So many iterations of the innermost loop have come, and so many are left.
+    fn iterated(&mut self, _repeat: &Repeat<'_>, _iterations: u64, _left: u64) -> Next {
+        Next::default()
+    }
+    /// The innermost loop has ended.
+    fn leaves(&mut self) {}
     /// Whether nothing more is wanted. Asked now and then; what still comes may be left aside.
     fn done(&self) -> bool {
         false
@@ -153,8 +203,23 @@ impl<S: AccessSink + ?Sized> AccessSink for &mut S {
     fn wants_loops(&self) -> bool {
         (**self).wants_loops()
     }
+    fn wants_fetches(&self) -> bool {
+        (**self).wants_fetches()
+    }
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {
         (**self).looped(run)
+    }
+    fn wants_repeats(&self) -> bool {
+        (**self).wants_repeats()
+    }
+    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
+        (**self).enters(repeat)
+    }
+    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
+        (**self).iterated(repeat, iterations, left)
+    }
+    fn leaves(&mut self) {
+        (**self).leaves();
     }
     fn done(&self) -> bool {
         (**self).done()

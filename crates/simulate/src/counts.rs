@@ -2,7 +2,7 @@
 //!
 //! Results of parts that do not influence each other (sets, threads) are added up with `merge`.
 use std::collections::BTreeMap;
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Mul, Sub};
 
 /// What a reference point did at a level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,38 +35,11 @@ impl PointCounts {
     }
 }
 
-impl AddAssign for Classes {
-    fn add_assign(&mut self, other: Classes) {
-        self.compulsory += other.compulsory;
-        self.capacity += other.capacity;
-        self.conflict += other.conflict;
-    }
-}
-
-impl AddAssign for PointCounts {
-    fn add_assign(&mut self, other: PointCounts) {
-        self.hits += other.hits;
-        self.misses += other.misses;
-        self.spatial_hits += other.spatial_hits;
-        self.prefetch_hits += other.prefetch_hits;
-        self.evictions += other.evictions;
-        self.used_bytes += other.used_bytes;
-        self.classes += other.classes;
-    }
-}
-
 /// Of one kind of request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     pub requests: u64,
     pub misses: u64,
-}
-
-impl AddAssign for Requests {
-    fn add_assign(&mut self, other: Requests) {
-        self.requests += other.requests;
-        self.misses += other.misses;
-    }
 }
 
 /// What happened at a level that is not counted by reference point.
@@ -85,22 +58,58 @@ pub struct Traffic {
     pub invalidations: u64,
 }
 
-impl AddAssign for Traffic {
-    fn add_assign(&mut self, other: Traffic) {
-        self.reads += other.reads;
-        self.writes += other.writes;
-        self.fetches += other.fetches;
-        self.prefetches += other.prefetches;
-        self.writebacks += other.writebacks;
-        self.writebacks_received += other.writebacks_received;
-        self.invalidations += other.invalidations;
-    }
+/// Counts are added up, subtracted and multiplied field by field.
+macro_rules! arithmetic {
+    ($counts:ident { $($field:ident),* }) => {
+        impl AddAssign for $counts {
+            fn add_assign(&mut self, other: $counts) {
+                $(self.$field += other.$field;)*
+            }
+        }
+        impl Sub for $counts {
+            type Output = $counts;
+            fn sub(self, before: $counts) -> $counts {
+                $counts { $($field: self.$field - before.$field),* }
+            }
+        }
+        impl Mul<u64> for $counts {
+            type Output = $counts;
+            fn mul(self, times: u64) -> $counts {
+                $counts { $($field: self.$field * times),* }
+            }
+        }
+    };
 }
+
+arithmetic!(Classes {
+    compulsory,
+    capacity,
+    conflict
+});
+arithmetic!(PointCounts {
+    hits,
+    misses,
+    spatial_hits,
+    prefetch_hits,
+    evictions,
+    used_bytes,
+    classes
+});
+arithmetic!(Requests { requests, misses });
+arithmetic!(Traffic {
+    reads,
+    writes,
+    fetches,
+    prefetches,
+    writebacks,
+    writebacks_received,
+    invalidations
+});
 
 /// One level's results, over all its caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LevelCounts {
-    /// By point; those that never got here may be missing at the end.
+    /// By point, up to the last that has counted anything.
     pub points: Vec<PointCounts>,
     pub traffic: Traffic,
     /// How often a line of the first point was evicted by the second.

@@ -32,6 +32,7 @@ mod reader;
 mod replay;
 mod stream;
 mod varint;
+mod walk;
 mod writer;
 
 pub use check::{check, check_deep, Checked};

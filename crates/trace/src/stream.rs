@@ -10,7 +10,7 @@
 use crate::leaves::{Frame, Leaves, Words};
 use crate::varint::{put, Bad, Fields};
 use memtrail_collect::{DecodeError, State};
-use memtrail_descriptor::{decode, fold, Definition, Encoder, Events, Folder, Pack};
+use memtrail_descriptor::{decode, fold, Definition, Dictionary, Encoder, Events, Folder, Pack};
 use std::cell::RefCell;
 use std::io;
 use zstd::bulk::{Compressor, Decompressor};
@@ -222,8 +222,19 @@ pub struct Expansion<'s> {
     event: usize,
 }
 
+pub(crate) const OTHER_LENGTH: &str = "a stream has another length than its head says";
+
 /// Words in a batch, about.
-const BATCH: usize = 4096;
+pub(crate) const BATCH: usize = 4096;
+
+/// What stands around the parameters of each kind that is a record.
+pub(crate) fn frames(dictionary: &Dictionary, leaves: &Leaves) -> Vec<Option<Frame>> {
+    let leaf = |kind| match dictionary.definition(kind) {
+        Definition::Leaf(key) => leaves.frame(*key),
+        Definition::Loop(_) => None,
+    };
+    (0..dictionary.len() as u32).map(leaf).collect()
+}
 
 impl<'s> Expansion<'s> {
     pub fn new(stream: &'s Stream) -> Expansion<'s> {
@@ -246,11 +257,7 @@ impl<'s> Expansion<'s> {
             left.is_some() && !stopped
         };
         let events = &self.stream.events;
-        let leaf = |kind| match events.dictionary.definition(kind) {
-            Definition::Leaf(key) => leaves.frame(*key),
-            Definition::Loop(_) => None,
-        };
-        let frames: Vec<Option<Frame>> = (0..events.dictionary.len() as u32).map(leaf).collect();
+        let frames = frames(&events.dictionary, leaves);
         let mut going = true;
         while going && self.event < events.len() {
             let i = self.event;
@@ -277,7 +284,7 @@ impl<'s> Expansion<'s> {
             deliver(&mut words.words);
         }
         if !stopped && left != Some(0) {
-            return Err("a stream has another length than its head says");
+            return Err(OTHER_LENGTH);
         }
         Ok(())
     }

@@ -2,11 +2,11 @@
 mod common;
 
 use common::{blocks, header, table};
-use memtrail_collect::{Block, Counter, Message, Order, State, ThreadDecoder};
-use memtrail_model::{Access, AccessSink, LoopRun, Thread};
+use memtrail_collect::{Block, Counter, Message, Order, State, StepSink, ThreadDecoder, Walker};
+use memtrail_model::{Access, AccessSink, Kind, LoopRun, Thread};
 use memtrail_trace::{
-    accesses, check_deep, compress, describe, stream, Descriptor, Error, Known, Leaves, Point, Reader, Selection,
-    StreamHead, Totals, Writer, CHUNK_HEAD_BYTES,
+    accesses, check_deep, compress, describe, replay, stream, Descriptor, Ending, Error, Filter, Known, Leaves, Point,
+    Reader, Selection, StreamHead, Totals, Writer, CHUNK_HEAD_BYTES,
 };
 use memtrail_translate::plan::{Lin, Shape};
 use std::io::{Cursor, Read, Seek, SeekFrom};
@@ -559,4 +559,151 @@ fn descriptors_stand_for_every_access_once() {
         "{descriptors} descriptors for {} accesses",
         all.len()
     );
+}
+
+/// Takes fetches, and loops whole if it is told to.
+#[derive(Default)]
+struct Fetching {
+    list: Vec<Access>,
+    loops: bool,
+}
+
+impl AccessSink for Fetching {
+    fn accesses(&mut self, batch: &[Access]) {
+        self.list.extend_from_slice(batch);
+    }
+    fn wants_fetches(&self) -> bool {
+        true
+    }
+    fn wants_loops(&self) -> bool {
+        self.loops
+    }
+    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+        self.list.extend(run.accesses());
+        true
+    }
+}
+
+impl StepSink for Fetching {
+    fn instruction(&mut self, thread: Thread, pc: u64, size: u32) {
+        self.list.push(Access {
+            thread,
+            pc,
+            kind: Kind::Fetch,
+            addr: pc,
+            size,
+            point: memtrail_model::Point::NONE,
+        });
+    }
+    fn access(&mut self, access: &Access) {
+        self.list.push(*access);
+    }
+}
+
+/// Accesses and fetches.
+fn fetched(bytes: &[u8], selection: &Selection) -> Vec<Access> {
+    let mut reader = Reader::open(Cursor::new(bytes)).unwrap();
+    let mut known = Known::read(&mut reader).unwrap();
+    let mut unnumbered = Fetching::default();
+    accesses(&mut reader, &known, selection, &mut unnumbered).unwrap();
+    known.table.number_fetches();
+    let [list, whole] = [false, true].map(|loops| {
+        let mut sink = Fetching {
+            loops,
+            list: Vec::new(),
+        };
+        accesses(&mut reader, &known, selection, &mut sink).unwrap();
+        sink.list
+    });
+    assert_eq!(whole, list, "loops taken whole differ");
+    let point = |a: &Access| known.table.points()[a.point.index()];
+    assert!(list.iter().all(|a| (point(a).pc, point(a).kind) == (a.pc, a.kind)));
+    let bare = |a: &Access| {
+        if a.kind == Kind::Fetch {
+            (a.pc, None)
+        } else {
+            (a.pc, Some(*a))
+        }
+    };
+    assert!(list.iter().map(bare).eq(unnumbered.list.iter().map(bare)));
+    list
+}
+
+fn without_fetches(list: &[Access]) -> Vec<Access> {
+    list.iter().copied().filter(|a| a.kind != Kind::Fetch).collect()
+}
+
+#[test]
+fn fetches_are_those_of_the_walker() {
+    for bytes in [ten_chunks(), three_threads()] {
+        let all = fetched(&bytes, &Selection::default());
+        let mut reader = Reader::open(Cursor::new(&bytes)).unwrap();
+        let known = Known::read(&mut reader).unwrap();
+        let mut walker = Walker::new(&known.xsave, Fetching::default());
+        replay(&mut reader, &known, &Filter::default(), &mut walker, |_| true).unwrap();
+        let walked = walker.into_sink().list;
+        let of = |list: &[Access], thread: u32| -> Vec<(u64, Kind, u64, u32)> {
+            let own = list.iter().filter(|a| a.thread == Thread(thread));
+            own.map(|a| (a.pc, a.kind, a.addr, a.size)).collect()
+        };
+        for thread in 0..3 {
+            assert_eq!(of(&all, thread), of(&walked, thread));
+        }
+        let Ending::Complete(totals) = known.ending else {
+            panic!("not complete")
+        };
+        assert_eq!(all.len() as u64, totals.accesses + totals.instructions);
+        // Each of the four instructions of the loop in its turn, and nothing else changes.
+        let first: Vec<u64> = of(&all, 0)[..6].iter().map(|a| a.0).collect();
+        assert_eq!(
+            first,
+            [0x40_1006, 0x40_1006, 0x40_1008, 0x40_100c, 0x40_100f, 0x40_1006]
+        );
+        assert_eq!(without_fetches(&all), replayed(&bytes, &Selection::default()));
+    }
+}
+
+#[test]
+fn fetches_go_with_the_access_that_follows_them() {
+    let bytes = ten_chunks();
+    let all = fetched(&bytes, &Selection::default());
+    assert_eq!(all.len(), 1070 * 5);
+    // Chunks end at 100 and every 107 from there.
+    for at in [
+        0, 1, 2, 99, 100, 101, 107, 206, 207, 208, 500, 956, 1063, 1069, 1070, 2000,
+    ] {
+        let before = fetched(&bytes, &between(0, at));
+        let behind = fetched(
+            &bytes,
+            &Selection {
+                from: Some(Point::Access(at)),
+                ..Selection::default()
+            },
+        );
+        assert_eq!(without_fetches(&before).len() as u64, at.min(1070), "{at}");
+        assert_eq!([before, behind].concat(), all, "{at}");
+        let limited = Selection {
+            from: Some(Point::Access(at)),
+            limit: 3,
+            ..Selection::default()
+        };
+        let some = fetched(&bytes, &limited);
+        assert_eq!(some, fetched(&bytes, &between(at, at + 3)), "{at}");
+    }
+}
+
+#[test]
+fn threads_are_interleaved_in_the_same_way_with_fetches() {
+    let bytes = three_threads();
+    for order in [Order::Time, Order::EqualRate { quantum: 7 }] {
+        for limit in [u64::MAX, 1, 5000, 12_345] {
+            let selection = Selection {
+                order,
+                limit,
+                ..Selection::default()
+            };
+            let all = fetched(&bytes, &selection);
+            assert_eq!(without_fetches(&all), replayed(&bytes, &selection));
+        }
+    }
 }

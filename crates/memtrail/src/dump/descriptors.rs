@@ -101,7 +101,7 @@ pub fn print(reader: &mut Recording, known: &Known, args: &DumpArgs) -> anyhow::
     let mut failed: Option<io::Error> = None;
     let last: HashMap<u32, u64> = known.streams.iter().map(|c| (c.head.stream.thread, c.at)).collect();
     let complete = matches!(known.ending, Ending::Complete(_));
-    let wanted = |thread: u32| args.thread.is_none_or(|t| t == thread);
+    let wanted = |thread: u32| args.part.thread.is_none_or(|t| t == thread);
     for chunk in known.streams.iter().filter(|c| wanted(c.head.stream.thread)) {
         if left == 0 || failed.is_some() {
             break;

@@ -46,11 +46,17 @@ impl Names {
 
     /// `module+offset` (an offset in the file), or the address if no module is there. A forked process has its parent's code.
     pub fn of(&self, process: u32, pc: u64) -> String {
-        let there = |m: &&Mapped| (m.addr..m.end).contains(&pc);
-        let own = self.mapped.iter().filter(|m| m.process == process).find(there);
-        match own.or_else(|| self.mapped.iter().find(there)) {
-            Some(m) => format!("{}+{:#x}", m.name, pc - m.addr + m.offset),
+        match self.place(Some(process), pc) {
+            Some((module, offset)) => format!("{module}+{offset:#x}"),
             None => format!("{pc:#x}"),
         }
+    }
+
+    /// Module and offset in its file; as this process has it, if one is given and has any.
+    pub fn place(&self, process: Option<u32>, pc: u64) -> Option<(&str, u64)> {
+        let there = |m: &&Mapped| (m.addr..m.end).contains(&pc);
+        let own = self.mapped.iter().filter(|m| Some(m.process) == process).find(there);
+        let mapped = own.or_else(|| self.mapped.iter().find(there))?;
+        Some((&mapped.name, pc - mapped.addr + mapped.offset))
     }
 }

@@ -183,7 +183,7 @@ pub fn print(reader: &mut Recording, known: &Known, args: &DumpArgs) -> anyhow::
         left: args.limit.unwrap_or(u64::MAX),
     };
     let mut print = || {
-        let wanted = |thread: u32| args.thread.is_none_or(|t| t == thread);
+        let wanted = |thread: u32| args.part.thread.is_none_or(|t| t == thread);
         for chunk in known.streams.iter().filter(|c| wanted(c.head.stream.thread)) {
             let head = chunk.head.stream;
             tree.process = head.process;

@@ -9,7 +9,7 @@
 //! all levels.
 //!
 //! **Invariant.** Every cache sees the same requests in the same order as it would access by access.
-use super::cache::{Cache, Meta, Traits, DIRTY, PREFETCHED};
+use super::cache::{Cache, Meta, Traits, DIRTY};
 use super::machine::{Hits, Ledger, LevelState, Machine};
 use super::placed;
 use super::shadow::Shadow;
@@ -42,19 +42,19 @@ pub(super) struct Request {
 }
 
 /// A cache while a batch goes through it.
-struct Pass<'c> {
-    traits: &'c Traits,
-    meta: &'c mut [Meta],
-    shadow: Option<&'c mut Shadow>,
-    ledger: &'c mut Ledger,
+pub(super) struct Pass<'c> {
+    pub traits: &'c Traits,
+    pub meta: &'c mut [Meta],
+    pub shadow: Option<&'c mut Shadow>,
+    pub ledger: &'c mut Ledger,
     /// For the next level, if there is one.
-    out: Option<&'c mut Vec<Request>>,
+    pub out: Option<&'c mut Vec<Request>>,
 }
 
 impl Pass<'_> {
     /// Asks for a line that is not there and places it.
     #[inline(never)]
-    fn miss(&mut self, sets: &mut impl Sets, line: u64, bits: u64, kind: Kind, point: u32) {
+    pub fn miss(&mut self, sets: &mut impl Sets, line: u64, bits: u64, kind: Kind, point: u32) {
         let class = self.shadow.as_mut().map(|shadow| shadow.miss(line, true));
         self.ledger.missed(kind, class, point);
         if let Some(out) = &mut self.out {
@@ -157,10 +157,7 @@ fn first_level<S: Sets>(sets: &mut S, pass: &mut Pass, hits: &mut [Hits], space:
         found += 1;
         writes += u64::from(is_write);
         meta.flags |= dirty & u32::from(is_write).wrapping_neg();
-        if meta.flags & PREFETCHED != 0 {
-            meta.flags &= !PREFETCHED;
-            pass.ledger.found_prefetched(access.point.0);
-        }
+        pass.ledger.find(meta, access.point.0);
         if let Some(shadow) = &mut pass.shadow {
             shadow.hit(line, true);
         }
@@ -187,10 +184,7 @@ fn next_level<S: Sets>(sets: &mut S, pass: &mut Pass, hits: &mut [Hits], batch: 
         hits.spatial += u64::from(request.bits & !meta.touched != 0);
         meta.touched |= request.bits;
         pass.ledger.requests(request.kind).requests += 1;
-        if meta.flags & PREFETCHED != 0 {
-            meta.flags &= !PREFETCHED;
-            pass.ledger.found_prefetched(request.point);
-        }
+        pass.ledger.find(meta, request.point);
         if let Some(shadow) = &mut pass.shadow {
             shadow.hit(request.line, true);
         }
@@ -198,7 +192,7 @@ fn next_level<S: Sets>(sets: &mut S, pass: &mut Pass, hits: &mut [Hits], batch: 
 }
 
 /// Splits a cache and its level for a pass.
-fn pass<'c>(
+pub(super) fn pass<'c>(
     cache: &'c mut Cache,
     level: &'c mut LevelState,
     out: &'c mut Vec<Request>,
@@ -224,7 +218,16 @@ impl Machine {
             AnySets::Lru8(sets) => first_level(sets, &mut first, hits, space, batch),
             sets => first_level(sets, &mut first, hits, space, batch),
         };
-        let known = hits.len();
+        self.queues.0 = queue;
+        self.further(at);
+        done
+    }
+
+    /// Takes what a first cache has asked for through the levels below it.
+    pub fn further(&mut self, first: usize) {
+        let mut queue = std::mem::take(&mut self.queues.0);
+        let cache = &self.caches[first];
+        let known = self.levels[cache.level].hits.len();
         let mut below = cache.below;
         while let Some(at) = below {
             if queue.is_empty() {
@@ -247,6 +250,5 @@ impl Machine {
         }
         queue.clear();
         self.queues.0 = queue;
-        done
     }
 }

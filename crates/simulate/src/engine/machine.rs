@@ -15,8 +15,9 @@ pub(super) struct Origin {
     /// Who owns the lines that come in.
     pub owner: u32,
     pub addr: u64,
-    /// 0 if it touches nothing.
-    pub size: u64,
+    /// The bytes of it that this request touches: from here, so many.
+    from: u64,
+    size: u64,
 }
 
 impl Origin {
@@ -25,6 +26,7 @@ impl Origin {
             point,
             owner: point,
             addr,
+            from: addr,
             size: u64::from(size.max(1)),
         }
     }
@@ -34,17 +36,30 @@ impl Origin {
         Origin { owner, size: 0, ..self }
     }
 
-    /// The bytes it touches of a line, from the start of the line.
-    fn bytes_in(&self, line: u64, shift: u32) -> Option<(u64, u64)> {
-        let length = 1u64 << shift;
-        let start = line << shift;
-        // Distances are modulo 2^64, as addresses are.
-        let ahead = self.addr.wrapping_sub(start);
+    /// Where what it touches overlaps with [start, start + length): how far from the start, and how long. Distances are
+    /// modulo 2^64, as addresses are.
+    fn overlap(&self, start: u64, length: u64) -> Option<(u64, u64)> {
+        let ahead = self.from.wrapping_sub(start);
         if ahead < length {
             return (self.size > 0).then(|| (ahead, self.size.min(length - ahead)));
         }
-        let behind = start.wrapping_sub(self.addr);
+        let behind = start.wrapping_sub(self.from);
         (behind < self.size).then(|| (0, (self.size - behind).min(length)))
+    }
+
+    /// The bytes it touches of a line, from the start of the line.
+    fn bytes_in(&self, line: u64, shift: u32) -> Option<(u64, u64)> {
+        self.overlap(line << shift, 1 << shift)
+    }
+
+    /// For a request of these bytes.
+    fn within(self, start: u64, length: u64) -> Origin {
+        let (ahead, size) = self.overlap(start, length).unwrap_or((0, 0));
+        Origin {
+            from: start.wrapping_add(ahead),
+            size,
+            ..self
+        }
     }
 }
 
@@ -93,6 +108,9 @@ impl LevelState {
             counts.hits += hits.hits;
             counts.spatial_hits += hits.spatial;
         }
+        while points.last() == Some(&PointCounts::default()) {
+            points.pop();
+        }
         let pairs = ledger.evictors.iter().flatten();
         LevelCounts {
             points,
@@ -101,6 +119,26 @@ impl LevelState {
                 .map(|(&pair, &n)| (((pair >> 32) as u32, pair as u32), n))
                 .collect(),
             caches,
+        }
+    }
+
+    /// Counts what has been counted since `before` so many times more.
+    pub fn repeat(&mut self, before: &LevelState, times: u64) {
+        for (i, now) in self.hits.iter_mut().enumerate() {
+            let before = before.hits.get(i).copied().unwrap_or_default();
+            now.hits += times * (now.hits - before.hits);
+            now.spatial += times * (now.spatial - before.spatial);
+        }
+        let (ledger, before) = (&mut self.ledger, &before.ledger);
+        let nothing = PointCounts::default();
+        for (i, now) in ledger.points.iter_mut().enumerate() {
+            let before = before.points.get(i).unwrap_or(&nothing);
+            *now += (*now - *before) * times;
+        }
+        ledger.traffic += (ledger.traffic - before.traffic) * times;
+        for (pair, now) in ledger.evictors.iter_mut().flatten() {
+            let before = before.evictors.as_ref().and_then(|e| e.get(pair));
+            *now += times * (*now - before.copied().unwrap_or(0));
         }
     }
 
@@ -150,10 +188,13 @@ impl Ledger {
         }
     }
 
-    /// A hit was the first on a prefetched line.
-    #[cold]
-    pub fn found_prefetched(&mut self, by: u32) {
-        self.point(by).prefetch_hits += 1;
+    /// A demand access finds a line: was it a prefetch that brought it in?
+    #[inline(always)]
+    pub fn find(&mut self, meta: &mut Meta, by: u32) {
+        if meta.flags & PREFETCHED != 0 {
+            meta.flags &= !PREFETCHED;
+            self.point(by).prefetch_hits += 1;
+        }
     }
 
     /// A line was evicted.
@@ -331,15 +372,15 @@ impl Machine {
     fn ask(&mut self, at: usize, kind: Kind, line: u64, origin: &Origin) {
         let cache = &self.caches[at];
         if let Some(below) = cache.below {
-            let traits = cache.traits;
-            self.access(below, kind, line << traits.shift, traits.line, origin);
+            let (addr, length) = (line << cache.traits.shift, cache.traits.line);
+            self.access(below, kind, addr, length, &origin.within(addr, length));
         }
     }
 
     /// Sends written bytes on to the next level.
     fn pass_on(&mut self, at: usize, (addr, len): (u64, u64), origin: &Origin) {
         if let Some(below) = self.caches[at].below {
-            self.access(below, Kind::Write, addr, len, origin);
+            self.access(below, Kind::Write, addr, len, &origin.within(addr, len));
         }
     }
 
@@ -378,12 +419,15 @@ impl Machine {
     }
 
     /// An exclusive cache gets what the level above it has evicted.
-    fn take_in(&mut self, at: usize, line: u64, mut old: Meta, origin: &Origin) {
-        old.flags &= !PREFETCHED;
+    fn take_in(&mut self, at: usize, line: u64, old: Meta, origin: &Origin) {
         let cache = &mut self.caches[at];
         match cache.sets.look_up(line) {
             // From another cache above it.
-            Some(slot) => cache.meta[slot as usize].flags |= old.flags & DIRTY,
+            Some(slot) => {
+                let meta = &mut cache.meta[slot as usize];
+                meta.flags |= old.flags;
+                meta.touched |= old.touched;
+            }
             None => self.place(at, line, old, None, origin),
         }
     }

@@ -9,14 +9,17 @@
 //! **Invariant.** The short way does what the other would have done: tests run both.
 mod cache;
 mod fast;
+mod looped;
 mod machine;
 mod shadow;
+mod warp;
 
 use crate::config::{ConfigError, Hierarchy, Shared};
 use crate::counts::LevelCounts;
 use cache::Cache;
 use machine::{LevelState, Machine, Origin};
-use memtrail_model::{Access, AccessSink, Kind, Thread};
+use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Repeat, Thread};
+use warp::Watch;
 
 /// What is wanted of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +30,8 @@ pub struct Options {
     pub classes: bool,
     /// Instruction fetches as well.
     pub instructions: bool,
+    /// Simulate every iteration of every loop, also those that are known to repeat others.
+    pub no_skip: bool,
     /// One access after the other, even where a shorter way is known to give the same.
     pub one_by_one: bool,
 }
@@ -60,6 +65,8 @@ pub struct Simulator {
     groups: Vec<Vec<Option<usize>>>,
     /// By thread.
     entries: Vec<Entry>,
+    /// The loops that are being replayed, innermost last.
+    watches: Vec<Watch>,
 }
 
 impl Simulator {
@@ -78,6 +85,7 @@ impl Simulator {
             },
             groups: vec![Vec::new(); hierarchy.levels.len()],
             entries: Vec::new(),
+            watches: Vec::new(),
         })
     }
 
@@ -195,5 +203,52 @@ impl AccessSink for Simulator {
                 rest = &rest[done..];
             }
         }
+    }
+
+    fn wants_fetches(&self) -> bool {
+        self.options.instructions
+    }
+
+    fn wants_loops(&self) -> bool {
+        self.plain && !self.options.classes && !self.options.instructions
+    }
+
+    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+        let entry = self.enter(run.thread);
+        let fits = self.wants_loops() && (entry.space == 0 || looped::keeps_to_space(run));
+        let Some(data) = entry.data.filter(|_| fits) else {
+            return false;
+        };
+        self.machine.looped(data, entry.space, run, !self.options.no_skip);
+        true
+    }
+
+    fn wants_repeats(&self) -> bool {
+        !self.options.no_skip && !self.options.one_by_one && !self.options.classes && !self.options.instructions
+    }
+
+    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
+        let entry = self.enter(repeat.thread);
+        let watch = entry
+            .data
+            .and_then(|data| Watch::new(&self.machine, data, entry.space, repeat));
+        let after = watch.as_ref().map_or(0, Watch::next);
+        self.watches.extend(watch);
+        after
+    }
+
+    fn iterated(&mut self, _repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
+        let Some(watch) = self.watches.last_mut() else {
+            return Next::default();
+        };
+        let skip = watch.iterated(&mut self.machine, iterations, left);
+        Next {
+            skip,
+            after: watch.next(),
+        }
+    }
+
+    fn leaves(&mut self) {
+        self.watches.pop();
     }
 }

@@ -95,6 +95,19 @@ struct Head<W> {
     ranks: W,
 }
 
+impl<W: Lanes> Head<W> {
+    fn new(ways: usize) -> Head<W> {
+        let mut ranks = W::splat(NEVER);
+        (0..ways).for_each(|way| ranks.set(way, way as u8));
+        Head {
+            recent: FREE,
+            slot: 0,
+            hashes: W::splat(0),
+            ranks,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct LaneSets<W, const MOVE: bool> {
     index: Index,
@@ -114,24 +127,24 @@ fn hash(line: u64) -> u8 {
 impl<W: Lanes, const MOVE: bool> LaneSets<W, MOVE> {
     pub fn new(sets: u64, ways: u32) -> Self {
         let ways = ways as usize;
-        let (mut ranks, mut exist) = (W::splat(NEVER), W::splat(0));
-        for way in 0..ways {
-            ranks.set(way, way as u8);
-            exist.set(way, 0x80);
-        }
-        let head = Head {
-            recent: FREE,
-            slot: 0,
-            hashes: W::splat(0),
-            ranks,
-        };
+        let mut exist = W::splat(0);
+        (0..ways).for_each(|way| exist.set(way, 0x80));
         LaneSets {
             index: Index::new(sets),
             ways,
             exist,
-            heads: vec![head; sets as usize],
+            heads: vec![Head::new(ways); sets as usize],
             lines: vec![FREE; sets as usize * ways],
         }
+    }
+
+    pub fn count(&self) -> usize {
+        self.heads.len()
+    }
+
+    pub fn clear(&mut self) {
+        self.heads.fill(Head::new(self.ways));
+        self.lines.fill(FREE);
     }
 
     /// The way a line is in.

@@ -96,6 +96,40 @@ impl AnySets {
     }
 }
 
+/// Lines from the last used (of FIFO: placed) to the next to go, with their slots.
+pub(crate) type InOrder<'s> = dyn Iterator<Item = (u64, u32)> + 's;
+
+macro_rules! ordered {
+    ($self:expr, $sets:ident => $do:expr, else $other:expr) => {
+        match $self {
+            AnySets::Lru8($sets) => $do,
+            AnySets::Lru16($sets) => $do,
+            AnySets::Fifo8($sets) => $do,
+            AnySets::Fifo16($sets) => $do,
+            _ => $other,
+        }
+    };
+}
+
+/// For those that consist of lines in an order and nothing else.
+impl AnySets {
+    pub fn has_order(&self) -> bool {
+        ordered!(self, _sets => true, else false)
+    }
+    /// How many there are; 0 of others.
+    pub fn count(&self) -> usize {
+        ordered!(self, sets => sets.count(), else 0)
+    }
+    /// Shows each set's lines, set after set.
+    pub fn each_in_order(&self, mut show: impl FnMut(&mut InOrder<'_>)) {
+        ordered!(self, sets => (0..sets.count()).for_each(|set| show(&mut sets.in_order(set))), else {});
+    }
+    /// Takes all lines out.
+    pub fn clear(&mut self) {
+        ordered!(self, sets => sets.clear(), else {});
+    }
+}
+
 macro_rules! each {
     ($self:expr, $sets:ident => $do:expr) => {
         match $self {

@@ -1,6 +1,6 @@
 //! What stands between a chunk's accesses and whoever wants them: leaves out what comes before the selection, and lets no more
 //! through than the chunk's head promises and the selection asks for.
-use memtrail_model::{Access, AccessSink, LoopAccess, LoopRun};
+use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Next, Repeat};
 
 /// Accesses handed on in one go when a loop is entered in its middle.
 const BATCH: usize = 512;
@@ -16,11 +16,32 @@ pub(super) struct Gate<S> {
     pub wanted: u64,
     /// There were more than promised.
     pub surplus: bool,
+    /// The sink wants fetches. They are neither promised nor left out by number: what follows an access goes with the next one.
+    pub fetches: bool,
+}
+
+/// How many of these are no fetches.
+pub(super) fn count(batch: &[Access]) -> u64 {
+    batch.iter().filter(|a| a.kind != Kind::Fetch).count() as u64
+}
+
+/// Where the first `n` of these that are no fetches end.
+pub(super) fn end_of(batch: &[Access], n: u64) -> usize {
+    if n == 0 {
+        return 0;
+    }
+    let mut left = n;
+    let last = batch.iter().position(|a| {
+        left -= u64::from(a.kind != Kind::Fetch);
+        left == 0
+    });
+    last.map_or(batch.len(), |i| i + 1)
 }
 
 impl<S: AccessSink> Gate<S> {
     pub fn new(sink: S, wanted: u64) -> Gate<S> {
         Gate {
+            fetches: sink.wants_fetches(),
             sink,
             skip: 0,
             promised: 0,
@@ -33,10 +54,47 @@ impl<S: AccessSink> Gate<S> {
         &mut self.sink
     }
 
+    /// Accesses of an iteration.
+    fn each(&self, run: &LoopRun<'_>) -> u64 {
+        let fetches = run
+            .body
+            .iter()
+            .filter(|a| self.fetches && a.kind == Kind::Fetch)
+            .count();
+        (run.body.len() - fetches) as u64
+    }
+
+    /// Accesses among fetches.
+    fn mixed(&mut self, mut batch: &[Access]) {
+        let mut accesses = count(batch);
+        if accesses > self.promised {
+            self.surplus = true;
+            batch = &batch[..end_of(batch, self.promised)];
+            accesses = self.promised;
+        }
+        self.promised -= accesses;
+        if self.skip > accesses {
+            self.skip -= accesses;
+            return;
+        }
+        batch = &batch[end_of(batch, self.skip)..];
+        accesses -= self.skip;
+        self.skip = 0;
+        if accesses >= self.wanted {
+            batch = &batch[..end_of(batch, self.wanted)];
+            accesses = self.wanted;
+        }
+        self.wanted -= accesses;
+        if !batch.is_empty() {
+            self.sink.accesses(batch);
+        }
+    }
+
     /// Iterations of which some are left out, or not wanted any more.
     fn partly(&mut self, run: &LoopRun<'_>) {
-        let each = run.body.len() as u64;
-        let whole = self.skip / each;
+        let each = self.each(run);
+        // One is gone through even if all of it is left out: fetches may follow.
+        let whole = (self.skip - 1) / each;
         self.skip -= whole * each;
         self.promised -= whole * each;
         let moved = |a: &LoopAccess| LoopAccess {
@@ -64,6 +122,9 @@ impl<S: AccessSink> Gate<S> {
 
 impl<S: AccessSink> AccessSink for Gate<S> {
     fn accesses(&mut self, mut batch: &[Access]) {
+        if self.fetches {
+            return self.mixed(batch);
+        }
         if batch.len() as u64 > self.promised {
             self.surplus = true;
             batch = &batch[..self.promised as usize];
@@ -88,11 +149,13 @@ impl<S: AccessSink> AccessSink for Gate<S> {
     }
 
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {
-        let accesses = run.trips.checked_mul(run.body.len() as u64);
-        let Some(accesses) = accesses.filter(|&n| 0 < n && n <= self.promised) else {
+        let accesses = run.trips.checked_mul(self.each(run));
+        let Some(accesses) = accesses.filter(|&n| n <= self.promised && !run.body.is_empty()) else {
             return false;
         };
-        if self.skip >= accesses {
+        // What follows an access goes with the next one.
+        let follows = u64::from(self.fetches);
+        if self.skip > 0 && self.skip >= accesses.saturating_add(follows) {
             self.skip -= accesses;
             self.promised -= accesses;
             return true;
@@ -101,12 +164,37 @@ impl<S: AccessSink> AccessSink for Gate<S> {
             self.partly(run);
             return true;
         }
-        let taken = accesses <= self.wanted && self.sink.wants_loops() && self.sink.looped(run);
+        let taken = accesses.saturating_add(follows) <= self.wanted && self.sink.wants_loops() && self.sink.looped(run);
         if taken {
             self.promised -= accesses;
             self.wanted -= accesses;
         }
         taken
+    }
+
+    fn wants_fetches(&self) -> bool {
+        self.fetches
+    }
+
+    fn wants_repeats(&self) -> bool {
+        self.skip == 0 && self.sink.wants_repeats()
+    }
+
+    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
+        self.sink.enters(repeat)
+    }
+
+    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
+        // Of what is left no more than is wanted, and promised.
+        let most = self.wanted.min(self.promised).checked_div(repeat.accesses);
+        let next = self.sink.iterated(repeat, iterations, left.min(most.unwrap_or(0)));
+        self.wanted -= next.skip * repeat.accesses;
+        self.promised -= next.skip * repeat.accesses;
+        next
+    }
+
+    fn leaves(&mut self) {
+        self.sink.leaves();
     }
 
     fn done(&self) -> bool {
@@ -117,7 +205,7 @@ impl<S: AccessSink> AccessSink for Gate<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memtrail_model::{Kind, Point, Thread};
+    use memtrail_model::{Point, Thread};
 
     #[derive(Default)]
     struct Seen {

@@ -3,6 +3,7 @@
 //! [`accesses`] replays to accesses: of one thread directly, with the next chunk decoded ahead by another core, or of several
 //! interleaved. [`replay`] replays to executions, chunk by chunk, for those who only count.
 mod gate;
+mod nest;
 mod player;
 mod select;
 mod threads;
@@ -53,7 +54,9 @@ impl<R: Read + Seek> Input<'_, R> {
 /// Replays the selected accesses into a sink. Only the chunks that hold them are read.
 ///
 /// One thread's accesses come in order. If several threads are selected they are interleaved as [`Selection::order`] says; if it is
-/// only one, loops are offered whole. Of a recording that was cut off, a thread's last record is left out: what followed
+/// only one, loops are offered whole. A sink that wants fetches gets those before the first access of the selection that follow the
+/// access before it, and none behind the last unless the thread ends there. Their points are those of the table, if it
+/// [numbers them](memtrail_collect::Table::number_fetches). Of a recording that was cut off, a thread's last record is left out: what followed
 /// it might have said that it was cut short.
 pub fn accesses<R: Read + Seek + Send, S: AccessSink>(
     reader: &mut Reader<R>,
@@ -61,7 +64,7 @@ pub fn accesses<R: Read + Seek + Send, S: AccessSink>(
     selection: &Selection,
     sink: &mut S,
 ) -> Result<(), Error> {
-    let mut parts = select::parts(known, selection)?;
+    let mut parts = select::parts(known, selection, sink.wants_fetches())?;
     if selection.limit == 0 {
         return Ok(());
     }
@@ -101,7 +104,7 @@ pub(crate) fn in_parts<R: Read + Seek + Send, S: AccessSink>(
     sink: &mut S,
     look: impl Fn(&Chunk, &Stream, Option<State>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let parts = select::parts(known, &Selection::default())?;
+    let parts = select::parts(known, &Selection::default(), false)?;
     let input = Input(Mutex::new(reader));
     for part in parts {
         let chunks = part.chunks.clone();

@@ -1,12 +1,18 @@
 //! The accesses of one thread, chunk by chunk.
 use super::gate::Gate;
+use super::nest::Nest;
 use super::select::{before, clip, segments, Part, Point};
 use crate::known::Known;
+use crate::leaves::LeafName;
 use crate::reader::Chunk;
 use crate::stream::{Expansion, Stream};
+use crate::varint::Bad;
+use crate::walk::{walk, Drive};
 use crate::Error;
 use memtrail_collect::{Counter, DecodeError, Expander, Segment, State, ThreadDecoder};
-use memtrail_model::AccessSink;
+use memtrail_descriptor::{Definition, Dictionary};
+use memtrail_model::{AccessSink, Next, Thread};
+use std::collections::HashSet;
 
 /// Decodes the chunks of a part, one after the other.
 pub(super) struct Player<'k, S: AccessSink> {
@@ -88,9 +94,27 @@ impl<'k, S: AccessSink> Player<'k, S> {
             return Ok(false);
         };
         let mut counter = Counter::new(&known.xsave);
+        // Fetches that follow the last access left out are wanted.
+        let follows = u64::from(expander.flush().fetches);
         let mut counting = *skip > 0;
         if !counting {
             promise(expander, 0, head.accesses);
+        }
+        if !counting && expander.flush().wants_repeats() {
+            let mut driver = Driver {
+                known,
+                thread: self.part.thread,
+                decoder,
+                expander,
+                failed: None,
+                nests: Vec::new(),
+                uneven: HashSet::new(),
+            };
+            let expanded = walk(stream, &known.leaves, head.words, &mut driver);
+            if let Some(source) = driver.failed {
+                return Err(Error::Decode { at: chunk.at, source });
+            }
+            return played(expander, chunk, expanded);
         }
         let mut failed: Option<DecodeError> = None;
         let mut stopped = false;
@@ -99,7 +123,8 @@ impl<'k, S: AccessSink> Player<'k, S> {
                 if counting {
                     let (state, passed) = (decoder.state(), counter.accesses());
                     decoder.feed(&known.table, words, &mut counter)?;
-                    if counter.accesses() <= *skip {
+                    let passed_over = *skip - follows.min(*skip);
+                    if counter.accesses() <= passed_over {
                         return Ok(());
                     }
                     // The first access wanted is in this batch: once more, and now with addresses.
@@ -128,21 +153,10 @@ impl<'k, S: AccessSink> Player<'k, S> {
             *skip -= head.accesses;
             return Ok(true);
         }
-        let gate = expander.flush();
-        if gate.surplus {
-            return Err(damaged(OTHER_NUMBER));
-        }
-        if gate.done() {
-            return Ok(false);
-        }
-        expanded.map_err(damaged)?;
-        if gate.promised > 0 {
-            return Err(damaged(OTHER_NUMBER));
-        }
-        Ok(true)
+        played(expander, chunk, expanded)
     }
 
-    /// After the last chunk: how many accesses the last record of the thread has that are wanted.
+    /// After the last chunk: how many accesses the last record of the thread has that are wanted. `None` if nothing of it is.
     pub fn last(&mut self) -> Result<Option<Segment>, Error> {
         let (Some(decoder), true, Some(chunk)) = (&self.decoder, self.part.ends, self.part.chunks.last()) else {
             return Ok(None);
@@ -153,9 +167,11 @@ impl<'k, S: AccessSink> Player<'k, S> {
         counted.map_err(|source| Error::Decode { at: chunk.at, source })?;
         let accesses = counter.accesses();
         promise(&mut self.expander, self.skip, accesses);
-        let wanted = self.expander.flush().wanted.min(accesses.saturating_sub(self.skip));
+        let gate = self.expander.flush();
+        let wanted = gate.wanted.min(accesses.saturating_sub(self.skip));
+        let fetches = gate.fetches && gate.wanted > 0;
         let end = chunk.head.stream.end;
-        Ok((wanted > 0).then_some(Segment {
+        Ok((wanted > 0 || fetches).then_some(Segment {
             begin: end,
             end,
             accesses: wanted,
@@ -171,6 +187,107 @@ impl<'k, S: AccessSink> Player<'k, S> {
         }
         self.expander.flush();
         Ok(())
+    }
+}
+
+/// After a chunk: whether it held what it should, and whether more is wanted.
+fn played<S: AccessSink>(
+    expander: &mut Expander<'_, Gate<S>>,
+    chunk: &Chunk,
+    expanded: Result<(), Bad>,
+) -> Result<bool, Error> {
+    let damaged = |what| Error::Damaged { at: chunk.at, what };
+    let gate = expander.flush();
+    if gate.surplus {
+        return Err(damaged(OTHER_NUMBER));
+    }
+    if gate.done() {
+        return Ok(false);
+    }
+    expanded.map_err(damaged)?;
+    if gate.promised > 0 {
+        return Err(damaged(OTHER_NUMBER));
+    }
+    Ok(true)
+}
+
+/// Feeds a stream to a sink that wants to know of its loops.
+struct Driver<'d, 'k, S: AccessSink> {
+    known: &'k Known,
+    thread: Thread,
+    decoder: &'d mut ThreadDecoder,
+    expander: &'d mut Expander<'k, Gate<S>>,
+    failed: Option<DecodeError>,
+    /// The loops that the sink is asked about, innermost last.
+    nests: Vec<Nest>,
+    /// Kinds of loops that were looked at, to no avail.
+    uneven: HashSet<u32>,
+}
+
+impl<S: AccessSink> Driver<'_, '_, S> {
+    /// Remembers what went wrong; whether nothing did.
+    fn fine(&mut self, result: Result<(), DecodeError>) -> bool {
+        self.failed = self.failed.take().or(result.err());
+        self.failed.is_none()
+    }
+
+    /// Everything up to here reaches the sink. The next record must not say anything of the last.
+    fn settle(&mut self) -> bool {
+        let settled = self.decoder.hand_on(&self.known.table, self.expander);
+        self.expander.flush();
+        self.fine(settled)
+    }
+}
+
+/// The first record of a loop, if it is of a block.
+fn begins_with_block(dictionary: &Dictionary, kind: u32) -> bool {
+    match dictionary.definition(kind) {
+        Definition::Leaf(key) => matches!(LeafName::of(*key), LeafName::Block { .. }),
+        Definition::Loop(body) => body.first().is_some_and(|&kind| begins_with_block(dictionary, kind)),
+    }
+}
+
+impl<S: AccessSink> Drive for Driver<'_, '_, S> {
+    fn words(&mut self, words: &[u64]) -> bool {
+        let fed = self.decoder.feed(&self.known.table, words, self.expander);
+        self.fine(fed) && !self.expander.full() && !self.expander.done()
+    }
+
+    fn enters(&mut self, dictionary: &Dictionary, kind: u32, parameters: &[u64]) -> u64 {
+        let tried = self.uneven.contains(&kind) || !begins_with_block(dictionary, kind);
+        if tried || !self.settle() {
+            return 0;
+        }
+        let carried = self.decoder.state().carried;
+        let Some(nest) = Nest::of(self.known, dictionary, kind, parameters, carried) else {
+            self.uneven.insert(kind);
+            return 0;
+        };
+        let after = self.expander.flush().enters(&nest.repeat(self.thread));
+        if after > 0 {
+            self.nests.push(nest);
+        } else {
+            self.uneven.insert(kind);
+        }
+        after
+    }
+
+    fn iterated(&mut self, iterations: u64, left: u64) -> (Next, u64) {
+        if !self.settle() {
+            return (Next::default(), 0);
+        }
+        let Some(nest) = self.nests.last() else {
+            return (Next::default(), 0);
+        };
+        let repeat = nest.repeat(self.thread);
+        let next = self.expander.flush().iterated(&repeat, iterations, left);
+        self.expander.leave_out(next.skip * nest.accesses);
+        (next, next.skip * nest.words)
+    }
+
+    fn leaves(&mut self) {
+        self.nests.pop();
+        self.expander.flush().leaves();
     }
 }
 

@@ -86,8 +86,8 @@ pub(crate) fn by_thread(known: &Known) -> Result<BTreeMap<u32, Vec<Chunk>>, Erro
     Ok(threads)
 }
 
-/// What a selection takes, by thread.
-pub(super) fn parts(known: &Known, selection: &Selection) -> Result<Vec<Part>, Error> {
+/// What a selection takes, by thread. If fetches are wanted, those that follow an access go with the next one.
+pub(super) fn parts(known: &Known, selection: &Selection, fetches: bool) -> Result<Vec<Part>, Error> {
     let mut threads = by_thread(known)?;
     if let Some(thread) = selection.thread {
         threads.retain(|&t, _| t == thread.0);
@@ -98,7 +98,7 @@ pub(super) fn parts(known: &Known, selection: &Selection) -> Result<Vec<Part>, E
     }
     let whole = matches!(known.ending, Ending::Complete(_));
     let part = |(thread, chunks): (u32, Vec<Chunk>)| {
-        let begin = begin(&chunks, selection.from);
+        let begin = begin(&chunks, selection.from, fetches);
         let end = end(&chunks, selection.to);
         (begin < end).then(|| Part {
             thread: Thread(thread),
@@ -112,11 +112,12 @@ pub(super) fn parts(known: &Known, selection: &Selection) -> Result<Vec<Part>, E
 }
 
 /// The first chunk that is needed. A thread's last record is in no chunk's number of accesses: the last chunk stands for it.
-fn begin(chunks: &[Chunk], from: Option<Point>) -> usize {
+fn begin(chunks: &[Chunk], from: Option<Point>, fetches: bool) -> usize {
     match from {
         None => 0,
         Some(Point::Access(n)) => {
-            let before = |c: &Chunk| c.head.stream.first.saturating_add(c.head.stream.accesses) <= n;
+            let end = |c: &Chunk| c.head.stream.first.saturating_add(c.head.stream.accesses);
+            let before = |c: &Chunk| end(c) < n || end(c) == n && !fetches;
             chunks.partition_point(before).min(chunks.len() - 1)
         }
         Some(Point::Time(t)) => chunks.partition_point(|c| c.head.stream.end < t),

@@ -6,6 +6,7 @@
 //! **Idea.** Every recorded thread is decoded by a thread of its own, which sends its accesses in batches and waits as soon as a
 //! few are under way. It is started when the recorded thread's first access is due, and ends with it: there are never more than the
 //! recorded program had, and memory is bounded by them.
+use super::gate::{count, end_of};
 use super::player::Player;
 use super::select::{Part, Selection};
 use super::{parse, Input};
@@ -52,6 +53,7 @@ struct Courier {
     batch: Vec<Access>,
     out: SyncSender<Sent>,
     used: Receiver<Vec<Access>>,
+    fetches: bool,
     gone: bool,
 }
 
@@ -79,6 +81,9 @@ impl AccessSink for Courier {
                 self.send_batch();
             }
         }
+    }
+    fn wants_fetches(&self) -> bool {
+        self.fetches
     }
     fn done(&self) -> bool {
         self.gone
@@ -132,6 +137,8 @@ struct Remote<'scope, 'env, 'r, R> {
     batch: Vec<Access>,
     /// Accesses of the batch already handed on.
     taken: usize,
+    /// The sink wants fetches.
+    fetches: bool,
     /// Accesses still wanted of all threads together.
     left: Rc<Cell<u64>>,
 }
@@ -145,6 +152,7 @@ impl<R: Read + Seek + Send> Remote<'_, '_, '_, R> {
                 batch: Vec::with_capacity(BATCH),
                 out,
                 used: back,
+                fetches: self.fetches,
                 gone: false,
             };
             let (input, known, part) = (self.input, self.known, self.part.clone());
@@ -192,7 +200,7 @@ impl<R: Read + Seek + Send> Remote<'_, '_, '_, R> {
 impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
     type Error = End;
 
-    fn segment(&mut self) -> Result<Option<Segment>, End> {
+    fn segment<S: AccessSink>(&mut self, sink: &mut S) -> Result<Option<Segment>, End> {
         if self.running.is_none() && !self.promised && self.part.begins_with_chunk() {
             // Known without a look into the chunk.
             self.promised = true;
@@ -207,6 +215,11 @@ impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
             if let Some(segment) = self.next_segment() {
                 return Ok(Some(segment));
             }
+            if self.fetches && self.taken < self.batch.len() {
+                // What follows the last access of the chunk.
+                sink.accesses(&self.batch[self.taken..]);
+                self.taken = self.batch.len();
+            }
             if !self.receive()? {
                 return Ok(None);
             }
@@ -217,11 +230,12 @@ impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
         let mut wanted = n.min(self.left.get()) as usize;
         self.left.set(self.left.get() - wanted as u64);
         while wanted > 0 {
-            let there = (self.batch.len() - self.taken).min(wanted);
-            if there > 0 {
-                sink.accesses(&self.batch[self.taken..self.taken + there]);
-                self.taken += there;
-                wanted -= there;
+            let rest = &self.batch[self.taken..];
+            if !rest.is_empty() {
+                let (end, accesses) = first(rest, wanted, self.fetches);
+                sink.accesses(&rest[..end]);
+                self.taken += end;
+                wanted -= accesses;
             } else if !self.receive()? {
                 if self.promised {
                     // All of it happened after what was selected.
@@ -236,6 +250,16 @@ impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
         }
         Ok(())
     }
+}
+
+/// Where the first `n` accesses end, or all if there are fewer; and how many that are.
+fn first(batch: &[Access], n: usize, fetches: bool) -> (usize, usize) {
+    if !fetches {
+        let there = batch.len().min(n);
+        return (there, there);
+    }
+    let end = end_of(batch, n as u64);
+    (end, count(&batch[..end]) as usize)
 }
 
 /// Replays several threads.
@@ -258,6 +282,7 @@ pub(super) fn together<R: Read + Seek + Send, S: AccessSink>(
             segments: VecDeque::new(),
             batch: Vec::new(),
             taken: 0,
+            fetches: sink.wants_fetches(),
             left: left.clone(),
         };
         let mut remotes: Vec<_> = parts.into_iter().map(remote).collect();

@@ -1,0 +1,296 @@
+//! Leaving out iterations that provably repeat what the caches did before.
+//!
+//! **Problem.** A dense kernel touches billions of addresses to do the same thing over and over, a little further on in memory.
+//!
+//! **Idea** (warping, after Morelli and Reineke, 2022). Let every access of a loop move by a fixed distance from iteration to iteration, those of one
+//! *class* by the same. Let π be the map that moves each line of a class by what that class moves in *p* iterations, and leaves other lines alone. If the caches' state after some iteration is
+//! π of what it was *p* iterations before, then the next *p* iterations do what the last *p* did, moved, and lead to π of the state again; and so on to the loop's end. So what they
+//! count is counted as often as there are periods left, the state is moved by as many periods at once, and they need not be simulated.
+//!
+//! **Why it is exact.** By induction over the accesses of a period: an access finds its line if and only if the corresponding access did a period before. That needs
+//! (1) that π moves sets as a whole: lines that share a set must go to a set together. The states are compared set by set, each with the one that the period's *rotation* leads to, so this is
+//! checked with them. (2) That no line gets into the way of another class: the bytes that each class touches in the whole loop are apart from those of the others, and no line that is there
+//! moves through them either (`in_the_way`). Lines' order, owners, touched bytes and marks must agree too, so everything that is counted repeats.
+//!
+//! The period is computed, not searched: the least number of iterations after which all classes have moved by whole lines, and by
+//! the same number of sets, in every cache. Where it is too long, or there is memory of other kinds (random replacement, prefetchers, miss classes), nothing is left out.
+use super::cache::{Cache, Meta};
+use super::machine::{LevelState, Machine};
+use crate::config::{Inclusion, Prefetch};
+use crate::sets::Sets;
+use memtrail_model::{Mover, Repeat};
+
+/// Fewer repetitions than this are not worth looking for.
+const FEWEST_PERIODS: u64 = 4;
+/// Comparisons that fail before a loop is given up.
+const ATTEMPTS: u32 = 24;
+
+/// Lines that move alike: in the whole loop they lie in these ranges of addresses.
+#[derive(Clone, Debug)]
+struct Class {
+    /// In one iteration.
+    shift: u64,
+    ranges: Vec<(u64, u64)>,
+}
+
+impl Class {
+    fn touches(&self, low: u64, high: u64) -> bool {
+        self.ranges.iter().any(|&(from, to)| from <= high && low <= to)
+    }
+}
+
+/// The caches of a loop as they were after some iteration.
+#[derive(Clone, Debug)]
+struct Snapshot {
+    /// By cache: lines in order, set after set.
+    caches: Vec<Contents>,
+    levels: Vec<LevelState>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Contents {
+    lines: Vec<(u64, Meta)>,
+    /// Where each set begins, and where the last ends.
+    begins: Vec<u32>,
+}
+
+impl Contents {
+    fn of(cache: &Cache) -> Contents {
+        let mut contents = Contents::default();
+        cache.sets.each_in_order(|set| {
+            contents.begins.push(contents.lines.len() as u32);
+            contents
+                .lines
+                .extend(set.map(|(line, slot)| (line, cache.meta[slot as usize])));
+        });
+        contents.begins.push(contents.lines.len() as u32);
+        contents
+    }
+
+    fn sets(&self) -> usize {
+        self.begins.len() - 1
+    }
+
+    fn set(&self, set: usize) -> &[(u64, Meta)] {
+        &self.lines[self.begins[set] as usize..self.begins[set + 1] as usize]
+    }
+}
+
+/// A loop that is watched.
+#[derive(Debug)]
+pub(super) struct Watch {
+    classes: Vec<Class>,
+    /// Iterations after which states are compared.
+    period: u64,
+    /// The caches it goes through, from the first outwards.
+    path: Vec<usize>,
+    /// Iterations since the last comparison, and how many have to pass before the next.
+    passed: u64,
+    wait: u64,
+    before: Option<Snapshot>,
+    attempts: u32,
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        gcd(b, a % b)
+    }
+}
+
+/// The least period that is a multiple of `period` and in which `distance` per iteration becomes a multiple of `modulus`.
+fn lengthen(period: u64, distance: u64, modulus: u64) -> Option<u64> {
+    let moved = period.wrapping_mul(distance);
+    // Distances are modulo 2^64; taking the nearer way round keeps this right for all sizes of caches.
+    let moved = moved.min(moved.wrapping_neg()) % modulus;
+    period.checked_mul(modulus / gcd(moved, modulus).max(1))
+}
+
+impl Watch {
+    /// A loop of `trips` iterations, if it may be worth watching.
+    pub fn new(machine: &Machine, first: usize, space: u64, repeat: &Repeat<'_>) -> Option<Watch> {
+        let &Repeat {
+            trips,
+            accesses,
+            movers,
+            ..
+        } = repeat;
+        let mut path = vec![first];
+        while let Some(below) = path.last().and_then(|&at| machine.caches[at].below) {
+            path.push(below);
+        }
+        let caches = || path.iter().map(|&at| &machine.caches[at]);
+        if caches().any(|cache| !cache.can_warp()) {
+            return None;
+        }
+        let longest = caches().map(|cache| cache.traits.line).max()?;
+        let classes = classes(movers, space, longest)?;
+        let mut period = 1;
+        for cache in caches() {
+            let (line, span) = (cache.traits.line, cache.traits.line * cache.sets.count() as u64);
+            for class in &classes {
+                period = lengthen(period, class.shift, line)?;
+                period = lengthen(period, class.shift.wrapping_sub(classes[0].shift), span)?;
+            }
+            if period.checked_mul(FEWEST_PERIODS)? > trips {
+                return None;
+            }
+        }
+        let lines: usize = caches().map(|cache| cache.meta.len()).sum();
+        let points: usize = machine.levels.iter().map(|level| level.hits.len()).sum();
+        // Comparing must cost less than what goes on between.
+        let least = (lines + points) as u64 / accesses.max(1);
+        let wait = (least / period + 1).checked_mul(period)?;
+        (wait.checked_mul(FEWEST_PERIODS)? <= trips).then_some(Watch {
+            classes,
+            period,
+            path,
+            passed: 0,
+            wait,
+            before: None,
+            attempts: 0,
+        })
+    }
+
+    /// How many iterations should come before it is asked again; 0 if it need not be.
+    pub fn next(&self) -> u64 {
+        if self.attempts == ATTEMPTS {
+            0
+        } else {
+            self.wait - self.passed
+        }
+    }
+
+    /// Iterations have been simulated, and so many are left. Returns how many of those have been dealt with.
+    pub fn iterated(&mut self, machine: &mut Machine, iterations: u64, left: u64) -> u64 {
+        self.passed += iterations;
+        if self.passed < self.wait || self.attempts == ATTEMPTS || left < self.period {
+            return 0;
+        }
+        let since = std::mem::take(&mut self.passed);
+        let now = self.snapshot(machine);
+        let periods = left / since;
+        if let Some(before) = self.before.take() {
+            if since == self.wait && periods > 0 && self.repeats(machine, &before, &now, since, periods) {
+                self.skip(machine, &before, now, since, periods);
+                self.attempts = ATTEMPTS;
+                return periods * since;
+            }
+            self.attempts += 1;
+            if self.attempts % 4 == 0 {
+                self.wait = self.wait.saturating_mul(2);
+            }
+        }
+        self.before = Some(now);
+        0
+    }
+
+    fn snapshot(&self, machine: &Machine) -> Snapshot {
+        Snapshot {
+            caches: self.path.iter().map(|&at| Contents::of(&machine.caches[at])).collect(),
+            levels: machine.levels.clone(),
+        }
+    }
+
+    /// How far a line moves in one iteration.
+    fn shift(&self, addr: u64, line: u64) -> u64 {
+        let high = addr + (line - 1);
+        let class = self.classes.iter().find(|class| class.touches(addr, high));
+        class.map_or(0, |class| class.shift)
+    }
+
+    /// Whether the state now is the one before, moved by `since` iterations, and can go on so for `periods`.
+    fn repeats(&self, machine: &Machine, before: &Snapshot, now: &Snapshot, since: u64, periods: u64) -> bool {
+        let caches = self.path.iter().map(|&at| &machine.caches[at]);
+        let mut pairs = before.caches.iter().zip(&now.caches).zip(caches);
+        pairs.all(|((before, now), cache)| {
+            let (line, shift) = (cache.traits.line, cache.traits.shift);
+            let sets = before.sets() as u64;
+            // All classes move by the same number of sets: see the period.
+            let first = self.classes.first().map_or(0, |class| class.shift.wrapping_mul(since));
+            let rotation = ((first as i64 >> shift).rem_euclid(sets as i64)) as u64;
+            (0..sets).all(|set| {
+                let (from, to) = (before.set(set as usize), now.set(((set + rotation) % sets) as usize));
+                from.len() == to.len()
+                    && from.iter().zip(to).all(|(a, b)| {
+                        let per_iteration = self.shift(a.0 << shift, line);
+                        let moved = (a.0 << shift).wrapping_add(per_iteration.wrapping_mul(since)) >> shift;
+                        moved == b.0 && a.1 == b.1 && !self.in_the_way(b.0 << shift, line, since, periods)
+                    })
+            })
+        })
+    }
+
+    /// Whether a line comes near bytes of another class on its way through so many periods.
+    fn in_the_way(&self, addr: u64, line: u64, since: u64, periods: u64) -> bool {
+        let shift = self.shift(addr, line);
+        let way = shift.wrapping_mul(since).wrapping_mul(periods);
+        let end = addr.wrapping_add(way);
+        let (low, high) = if (way as i64) < 0 { (end, addr) } else { (addr, end) };
+        // Once around memory: better not.
+        let Some(high) = high.checked_add(line - 1).filter(|_| low <= high) else {
+            return true;
+        };
+        self.classes
+            .iter()
+            .any(|class| class.shift != shift && class.touches(low, high))
+    }
+
+    /// Counts what `periods` more of the last period would count, and moves the lines to where they would be.
+    fn skip(&self, machine: &mut Machine, before: &Snapshot, now: Snapshot, since: u64, periods: u64) {
+        for (level, before) in machine.levels.iter_mut().zip(&before.levels) {
+            level.repeat(before, periods);
+        }
+        for (contents, &at) in now.caches.iter().zip(&self.path) {
+            let cache = &mut machine.caches[at];
+            let (line, shift) = (cache.traits.line, cache.traits.shift);
+            cache.sets.clear();
+            // Those to go first are placed first.
+            for set in 0..contents.sets() {
+                for &(number, meta) in contents.set(set).iter().rev() {
+                    let addr = number << shift;
+                    let way = self.shift(addr, line).wrapping_mul(since).wrapping_mul(periods);
+                    let placed = cache.sets.place(addr.wrapping_add(way) >> shift);
+                    cache.meta[placed.slot as usize] = meta;
+                }
+            }
+        }
+    }
+}
+
+/// The classes of a loop's accesses, if they keep apart by whole lines.
+fn classes(movers: &[Mover], space: u64, line: u64) -> Option<Vec<Class>> {
+    let mut classes: Vec<Class> = Vec::new();
+    for mover in movers {
+        let (low, high) = (super::placed(mover.low, space), super::placed(mover.high, space));
+        let range = (low & !(line - 1), high | (line - 1));
+        if range.0 > range.1 {
+            return None;
+        }
+        match classes.iter_mut().find(|class| class.shift == mover.shift) {
+            Some(class) => class.ranges.push(range),
+            None => classes.push(Class {
+                shift: mover.shift,
+                ranges: vec![range],
+            }),
+        }
+    }
+    for (i, class) in classes.iter().enumerate() {
+        let mut others = classes[..i].iter().flat_map(|other| &other.ranges);
+        if others.any(|&(low, high)| class.touches(low, high)) {
+            return None;
+        }
+    }
+    Some(classes)
+}
+
+impl Cache {
+    /// Whether all its memory is its lines and what is known of each, and it reaches into no cache that is not on the way to it.
+    fn can_warp(&self) -> bool {
+        (self.traits.inclusion == Inclusion::None || self.above.len() <= 1)
+            && self.shadow.is_none()
+            && !matches!(self.traits.prefetch, Prefetch::Stride(_))
+            && self.sets.has_order()
+    }
+}

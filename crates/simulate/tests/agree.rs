@@ -1,0 +1,231 @@
+//! The simulator and the naive one agree, on everything that is counted.
+mod inputs;
+mod naive;
+
+use inputs::{hierarchies, nests, plain_hierarchies, streams, Piece, Stream};
+use memtrail_model::{Access, AccessSink, Kind, LoopRun, Point, Thread};
+use memtrail_simulate::config::{Holds, Inclusion, Policy, Shared};
+use memtrail_simulate::{Hierarchy, Level, LevelCounts, Options, PointCounts, Simulator};
+use naive::Naive;
+use proptest::prelude::*;
+
+/// Points that did nothing may be missing at the end.
+fn without_idle_points(mut counts: Vec<LevelCounts>) -> Vec<LevelCounts> {
+    for level in &mut counts {
+        let used = level.points.iter().rposition(|point| *point != PointCounts::default());
+        level.points.truncate(used.map_or(0, |last| last + 1));
+    }
+    counts
+}
+
+/// The simulator under test, given loops whole if it takes them, and other accesses in batches of one thread each and of at most `most`.
+fn simulated(hierarchy: &Hierarchy, stream: &Stream, options: Options, most: usize) -> Vec<LevelCounts> {
+    let mut simulator = Simulator::new(hierarchy, options).expect("a hierarchy that makes sense");
+    for &(thread, space) in &stream.spaces {
+        simulator.set_space(Thread(thread), space);
+    }
+    for piece in &stream.pieces {
+        if let Piece::Loop { thread, trips, body } = piece {
+            let run = LoopRun {
+                thread: *thread,
+                trips: *trips,
+                body,
+            };
+            if simulator.wants_loops() && simulator.looped(&run) {
+                continue;
+            }
+        }
+        for batch in piece.accesses().chunks(most) {
+            simulator.accesses(batch);
+        }
+    }
+    without_idle_points(simulator.counts())
+}
+
+fn naively(hierarchy: &Hierarchy, stream: &Stream, evictors: bool, classes: bool) -> Vec<LevelCounts> {
+    let mut naive = Naive::new(hierarchy, evictors, classes);
+    for &(thread, space) in &stream.spaces {
+        naive.set_space(thread, space);
+    }
+    for access in stream.accesses() {
+        naive.access(&access);
+    }
+    without_idle_points(naive.counts())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn all_counts_are_equal(
+        hierarchy in hierarchies(),
+        stream in streams(),
+        evictors in any::<bool>(),
+        classes in any::<bool>(),
+        one_by_one in any::<bool>(),
+        no_skip in any::<bool>(),
+        batch in prop_oneof![Just(1usize), 2..9usize, Just(4096)],
+    ) {
+        let options = Options { evictors, classes, instructions: true, one_by_one, no_skip };
+        let expected = naively(&hierarchy, &stream, evictors, classes);
+        let got = simulated(&hierarchy, &stream, options, batch);
+        for (at, (got, expected)) in got.iter().zip(&expected).enumerate() {
+            prop_assert_eq!(got, expected, "level {}", at);
+        }
+        prop_assert_eq!(got.len(), expected.len());
+    }
+
+    #[test]
+    fn loops_taken_whole_count_the_same(
+        hierarchy in plain_hierarchies(),
+        stream in nests(),
+        evictors in any::<bool>(),
+        no_skip in any::<bool>(),
+    ) {
+        let options = Options { evictors, instructions: true, no_skip, ..Options::default() };
+        prop_assert_eq!(simulated(&hierarchy, &stream, options, 4096), naively(&hierarchy, &stream, evictors, false));
+    }
+
+    /// What the counts have to do with each other.
+    #[test]
+    fn counts_add_up(hierarchy in hierarchies(), stream in streams()) {
+        let all = naively(&hierarchy, &stream, true, true);
+        let next = |at: usize| (at + 1..hierarchy.levels.len()).find(|&other| {
+            let (here, there) = (hierarchy.levels[at].holds, hierarchy.levels[other].holds);
+            here.data() && there.data() || here.instructions() && there.instructions()
+        });
+        let first_for = |fetch: bool| hierarchy.levels.iter().position(|l| if fetch { l.holds.instructions() } else { l.holds.data() });
+        let made = |fetch: bool| stream.accesses().iter().filter(|a| a.kind != Kind::Prefetch && (a.kind == Kind::Fetch) == fetch).count() as u64;
+        for (at, (level, counts)) in hierarchy.levels.iter().zip(&all).enumerate() {
+            let (total, traffic) = (counts.total(), counts.traffic);
+            let demand = [traffic.reads, traffic.writes, traffic.fetches];
+            prop_assert_eq!(total.accesses(), demand.iter().map(|r| r.requests).sum::<u64>());
+            prop_assert_eq!(total.misses, demand.iter().map(|r| r.misses).sum::<u64>());
+            prop_assert_eq!(total.evictions, counts.evictors.values().sum::<u64>());
+            prop_assert!(total.used_bytes <= total.evictions * u64::from(level.line));
+            prop_assert!(total.spatial_hits <= total.hits && total.prefetch_hits <= total.hits);
+            let classes = total.classes.compulsory + total.classes.capacity + total.classes.conflict;
+            let exclusive = level.inclusion == Inclusion::Exclusive;
+            prop_assert_eq!(classes, if exclusive { 0 } else { total.misses });
+            let left_above = (0..at).filter(|&above| next(above) == Some(at)).map(|above| all[above].traffic.writebacks);
+            prop_assert_eq!(traffic.writebacks_received, left_above.sum::<u64>());
+            if first_for(true) == Some(at) {
+                prop_assert_eq!(traffic.fetches.requests, made(true));
+            }
+            if first_for(false) == Some(at) {
+                prop_assert_eq!(traffic.reads.requests + traffic.writes.requests, made(false));
+            }
+        }
+    }
+}
+
+/// Pseudo-random accesses of four threads within `bytes`; every fourth is a write, some are prefetches or fetches.
+fn random_stream(accesses: usize, bytes: u64) -> Stream {
+    let mut state = 1u64;
+    let mut next = move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    };
+    let access = |_| {
+        let (place, what) = (next(), next());
+        let kind = match what % 16 {
+            0..=3 => Kind::Write,
+            4 => Kind::Prefetch,
+            5 => Kind::Fetch,
+            _ => Kind::Read,
+        };
+        Access {
+            pc: 0,
+            // Half of them in an eighth of the memory.
+            addr: place % if what % 32 < 16 { bytes } else { bytes / 8 },
+            size: 1 << (what >> 8 & 3),
+            point: Point((what >> 10) as u32 % 50),
+            thread: Thread((what >> 20) as u32 % 4),
+            kind,
+        }
+    };
+    let all: Vec<Access> = (0..accesses).map(access).collect();
+    let pieces = all
+        .chunk_by(|a, b| a.thread == b.thread)
+        .map(|batch| Piece::Accesses(batch.to_vec()));
+    Stream {
+        pieces: pieces.collect(),
+        spaces: vec![(3, 1)],
+    }
+}
+
+fn same(hierarchy: &Hierarchy, stream: &Stream, classes: bool) {
+    let expected = naively(hierarchy, stream, true, classes);
+    let options = Options {
+        evictors: true,
+        classes,
+        instructions: true,
+        ..Options::default()
+    };
+    assert!(
+        expected.iter().all(|level| level.total().evictions > 0),
+        "too large to see anything"
+    );
+    for (at, (got, expected)) in simulated(hierarchy, stream, options, 4096)
+        .iter()
+        .zip(&expected)
+        .enumerate()
+    {
+        assert_eq!(got.traffic, expected.traffic, "level {at}");
+        assert_eq!(got.total(), expected.total(), "level {at}");
+        assert!(got == expected, "level {at}: points or evictors differ");
+    }
+}
+
+#[test]
+fn a_hierarchy_as_they_are_built() {
+    let level = |name: &str, size: u64, ways: u32, policy: Policy, holds: Holds, shared: Shared| Level {
+        policy,
+        holds,
+        shared,
+        ..Level::new(name, size, 64, ways)
+    };
+    let hierarchy = Hierarchy::of(vec![
+        level("L1I", 8 << 10, 8, Policy::Plru, Holds::Instructions, Shared::By(1)),
+        level("L1D", 12 << 10, 12, Policy::Lru, Holds::Data, Shared::By(1)),
+        level("L2", 80 << 10, 20, Policy::Random, Holds::Both, Shared::By(2)),
+        Level {
+            inclusion: Inclusion::Inclusive,
+            ..level("L3", 352 << 10, 11, Policy::Lru, Holds::Both, Shared::All)
+        },
+    ]);
+    same(&hierarchy, &random_stream(100_000, 1 << 20), false);
+}
+
+#[test]
+fn every_policy_with_many_ways() {
+    for policy in [Policy::Lru, Policy::Fifo, Policy::Random, Policy::Plru] {
+        for ways in [1, 2, 8, 16, 32, 64, 128] {
+            let level = Level {
+                policy,
+                ..Level::new("L1", 3 * 32 * u64::from(ways), 32, ways)
+            };
+            same(&Hierarchy::of(vec![level]), &random_stream(5_000, 16 << 10), true);
+        }
+    }
+}
+
+#[test]
+fn write_backs_pass_by_a_level_into_an_exclusive_one() {
+    let level = |name: &str, lines: u64| Level::new(name, lines * 16, 16, lines as u32);
+    let passed_by = Level {
+        allocate: false,
+        ..level("L2", 3)
+    };
+    let exclusive = Level {
+        inclusion: Inclusion::Exclusive,
+        ..level("L3", 6)
+    };
+    let hierarchy = Hierarchy {
+        cores: Some(1),
+        ..Hierarchy::of(vec![level("L1", 4), passed_by, exclusive, level("L4", 8)])
+    };
+    same(&hierarchy, &random_stream(5_000, 512), true);
+}

@@ -1,0 +1,163 @@
+//! What programs do, in small: walks, loops, scattered accesses, of several threads.
+use memtrail_model::{Access, Kind, LoopAccess, LoopRun, Point, Thread};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// What one thread does for a while.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    Accesses(Vec<Access>),
+    Loop {
+        thread: Thread,
+        trips: u64,
+        body: Vec<LoopAccess>,
+    },
+}
+
+impl Piece {
+    fn of(self, thread: Thread) -> Piece {
+        match self {
+            Piece::Accesses(mut accesses) => {
+                accesses.iter_mut().for_each(|access| access.thread = thread);
+                Piece::Accesses(accesses)
+            }
+            Piece::Loop { trips, body, .. } => Piece::Loop { thread, trips, body },
+        }
+    }
+
+    pub fn accesses(&self) -> Vec<Access> {
+        match self {
+            Piece::Accesses(accesses) => accesses.clone(),
+            Piece::Loop { thread, trips, body } => {
+                let run = LoopRun {
+                    thread: *thread,
+                    trips: *trips,
+                    body,
+                };
+                run.accesses().collect()
+            }
+        }
+    }
+}
+
+/// What happens, and the process of each thread.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    pub pieces: Vec<Piece>,
+    pub spaces: Vec<(u32, u32)>,
+}
+
+impl Stream {
+    pub fn accesses(&self) -> Vec<Access> {
+        self.pieces.iter().flat_map(Piece::accesses).collect()
+    }
+}
+
+fn kinds() -> impl Strategy<Value = Kind> {
+    prop_oneof![5 => Just(Kind::Read), 4 => Just(Kind::Write), 1 => Just(Kind::Prefetch), 2 => Just(Kind::Fetch)]
+}
+
+fn sizes() -> impl Strategy<Value = u32> {
+    prop_oneof![6 => select(vec![1, 2, 4, 8]), 2 => 0..=70u32, 1 => 71..=512u32]
+}
+
+/// Places far apart, among them the ends of the numbers and of what belongs to one process.
+fn places() -> impl Strategy<Value = u64> {
+    let far = vec![(1 << 47) - 100, 1 << 47, 1 << 48, u64::MAX - 150];
+    prop_oneof![6 => select(vec![0, 0x1000, 0x5550]), 1 => select(far)]
+}
+
+fn addresses() -> impl Strategy<Value = u64> {
+    (places(), 0..400u64).prop_map(|(place, offset)| place.wrapping_add(offset))
+}
+
+/// Reference points are few, so that they meet.
+fn points() -> impl Strategy<Value = u32> {
+    0..8u32
+}
+
+fn scattered() -> impl Strategy<Value = Piece> {
+    let one = (points(), kinds(), addresses(), sizes()).prop_map(|(point, kind, addr, size)| Access {
+        pc: 0,
+        thread: Thread(0),
+        point: Point(point),
+        kind,
+        addr,
+        size,
+    });
+    prop::collection::vec(one, 1..12).prop_map(Piece::Accesses)
+}
+
+/// A loop of a few accesses; sometimes all of them move alike. Fetches stay where they are.
+fn walk() -> impl Strategy<Value = Piece> {
+    let stride = || prop_oneof![2 => -9..=80i64, 1 => select(vec![-64i64, 0, 64, 128, 256, 1000])];
+    let one = (points(), kinds(), addresses(), sizes(), stride());
+    let body = prop::collection::vec(one, 1..4);
+    let trips = prop_oneof![4 => 1..24u64, 1 => 24..200u64];
+    (body, prop::option::of(stride()), trips).prop_map(|(body, common, trips)| {
+        let access = |(point, kind, addr, size, stride)| LoopAccess {
+            pc: 0,
+            point: Point(point),
+            kind,
+            addr,
+            size,
+            stride: if kind == Kind::Fetch {
+                0
+            } else {
+                common.unwrap_or(stride) as u64
+            },
+        };
+        Piece::Loop {
+            thread: Thread(0),
+            trips,
+            body: body.into_iter().map(access).collect(),
+        }
+    })
+}
+
+/// A piece of one thread, done several times.
+fn stretch() -> impl Strategy<Value = Vec<Piece>> {
+    let piece = prop_oneof![scattered(), walk()];
+    (0..4u32, piece, 1..4usize).prop_map(|(thread, piece, times)| vec![piece.of(Thread(thread)); times])
+}
+
+pub fn streams() -> impl Strategy<Value = Stream> {
+    let spaces = prop::collection::vec((0..4u32, select(vec![0, 1, 2, 0x1_0001])), 0..3);
+    (prop::collection::vec(stretch(), 1..20), spaces).prop_map(|(stretches, spaces)| Stream {
+        pieces: stretches.concat(),
+        spaces,
+    })
+}
+
+/// Nests of loops: an inner loop again and again, each time a bit further on, or not.
+pub fn nests() -> impl Strategy<Value = Stream> {
+    let further = prop_oneof![Just(0i64), -130..=130i64, select(vec![64i64, 256, 512, 1024])];
+    let nest = (walk(), further, prop_oneof![3 => 1..12i64, 1 => 12..60i64]);
+    prop::collection::vec(nest, 1..4).prop_map(|nests| {
+        let mut pieces = Vec::new();
+        for (inner, further, times) in nests {
+            let Piece::Loop { thread, trips, body } = inner else {
+                unreachable!("a walk is a loop");
+            };
+            let moved = |body: &[LoopAccess], by: i64| -> Vec<LoopAccess> {
+                let shift = |access: &LoopAccess| match access.kind {
+                    Kind::Fetch => *access,
+                    _ => LoopAccess {
+                        addr: access.addr.wrapping_add_signed(by),
+                        ..*access
+                    },
+                };
+                body.iter().map(shift).collect()
+            };
+            pieces.extend((0..times).map(|i| Piece::Loop {
+                thread,
+                trips,
+                body: moved(&body, i * further),
+            }));
+        }
+        Stream {
+            pieces,
+            spaces: Vec::new(),
+        }
+    })
+}

@@ -1,0 +1,138 @@
+//! A stream's words, loop by loop.
+//!
+//! As [`crate::stream::Expansion`], but whoever takes the words is told of loops, and can have iterations of them left out.
+use crate::leaves::{Frame, Leaves, Words};
+use crate::stream::{frames, Stream, BATCH, OTHER_LENGTH};
+use crate::varint::Bad;
+use memtrail_descriptor::{Definition, Dictionary};
+use memtrail_model::Next;
+
+/// Whoever takes the words of a stream and may leave out iterations of its loops.
+pub(crate) trait Drive {
+    /// Whole records. Returns whether to go on.
+    fn words(&mut self, words: &[u64]) -> bool;
+    /// A loop comes next. Returns after how many iterations to ask; 0 for never.
+    fn enters(&mut self, dictionary: &Dictionary, kind: u32, parameters: &[u64]) -> u64;
+    /// So many iterations have been handed over, and so many are left. The second number is how many words will not come.
+    fn iterated(&mut self, iterations: u64, left: u64) -> (Next, u64);
+    /// The innermost loop that was entered and is asked about has ended.
+    fn leaves(&mut self);
+}
+
+/// Loops of fewer iterations, or fewer events, are handed over like anything else.
+const FEWEST_TRIPS: u64 = 8;
+const FEWEST_EVENTS: u64 = 64;
+
+/// A walk through a stream, loop by loop.
+struct Walk<'w, D> {
+    dictionary: &'w Dictionary,
+    /// By kind.
+    frames: Vec<Option<Frame>>,
+    words: Words<'w>,
+    left: Option<u64>,
+    stopped: bool,
+    drive: &'w mut D,
+}
+
+impl<D: Drive> Walk<'_, D> {
+    fn deliver(&mut self) -> bool {
+        let words = &mut self.words.words;
+        self.left = self.left.and_then(|l| l.checked_sub(words.len() as u64));
+        self.stopped |= self.left.is_some() && !self.drive.words(words);
+        words.clear();
+        self.left.is_some() && !self.stopped
+    }
+
+    fn event(&mut self, kind: u32, parameters: &[u64]) -> bool {
+        if let Some(frame) = self.frames[kind as usize] {
+            let words = &mut self.words.words;
+            words.push(frame.head);
+            words.extend_from_slice(parameters);
+            if frame.left != 0 {
+                words.push(frame.left);
+            }
+            return words.len() < BATCH || self.deliver();
+        }
+        match self.dictionary.definition(kind) {
+            Definition::Leaf(key) => {
+                self.words.push(*key, parameters);
+                self.words.words.len() < BATCH || self.deliver()
+            }
+            Definition::Loop(body) => {
+                let trips = parameters[0];
+                let worth = trips >= FEWEST_TRIPS && trips.saturating_mul(body.len() as u64) >= FEWEST_EVENTS;
+                let mut after = 0;
+                if worth {
+                    if !self.deliver() {
+                        return false;
+                    }
+                    after = self.drive.enters(self.dictionary, kind, parameters);
+                }
+                let entered = after > 0;
+                let going = self.iterations(body, trips, &parameters[1..], after);
+                if entered {
+                    self.drive.leaves();
+                }
+                going
+            }
+        }
+    }
+
+    fn iterations(&mut self, body: &[u32], trips: u64, rest: &[u64], mut after: u64) -> bool {
+        let (first, strides) = rest.split_at(rest.len() / 2);
+        let mut now: Vec<u64> = first.into();
+        let (mut trip, mut since) = (0, 0);
+        let mut skip = 0;
+        // A loop without iterations, which folding never makes, counts as a stop.
+        let mut going = trips > 0;
+        while going && trip < trips {
+            if trip > 0 {
+                for (value, stride) in now.iter_mut().zip(strides) {
+                    *value = value.wrapping_add(stride.wrapping_mul(1 + skip));
+                }
+            }
+            skip = 0;
+            let mut rest = now.as_slice();
+            for &kind in body {
+                let (own, others) = rest.split_at(self.dictionary.arity(kind));
+                going = going && self.event(kind, own);
+                rest = others;
+            }
+            trip += 1;
+            since += 1;
+            if going && since == after && trip < trips {
+                going = self.deliver();
+                let (next, words) = self.drive.iterated(since, trips - trip);
+                self.left = self.left.and_then(|l| l.checked_sub(words));
+                (since, after) = (0, next.after);
+                skip = next.skip;
+                trip += skip;
+            }
+        }
+        going
+    }
+}
+
+/// Hands all words of a stream over, which are so many.
+pub(crate) fn walk(stream: &Stream, leaves: &Leaves, most: u64, drive: &mut impl Drive) -> Result<(), Bad> {
+    let events = &stream.events;
+    let mut walk = Walk {
+        dictionary: &events.dictionary,
+        frames: frames(&events.dictionary, leaves),
+        words: Words {
+            leaves,
+            words: Vec::with_capacity(2 * BATCH),
+        },
+        left: Some(most),
+        stopped: false,
+        drive,
+    };
+    let mut events = (0..events.len()).map(|i| (events.kind(i), events.parameters(i)));
+    if events.all(|(kind, parameters)| walk.event(kind, parameters)) {
+        walk.deliver();
+    }
+    if !walk.stopped && walk.left != Some(0) {
+        return Err(OTHER_LENGTH);
+    }
+    Ok(())
+}
