@@ -46,7 +46,7 @@ pub enum Task {
         memtrail sim --cache L1=32K:64:8 --cache L2=1M:64:16:plru --evictors a.mtr\n  \
         memtrail sim --preset zen3 --instructions --json a.mtr\n  \
         memtrail sim --preset list\n  memtrail sim --config caches.toml --live -- ls -l")]
-    Sim(SimArgs),
+    Sim(Box<SimArgs>),
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
     Check(CheckArgs),

@@ -1,6 +1,5 @@
 //! `dump`: accesses as text.
 mod descriptors;
-pub mod names;
 mod tree;
 
 use crate::args::{DumpArgs, PartArgs, Place, ThreadOrder};

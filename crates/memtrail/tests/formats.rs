@@ -1,7 +1,10 @@
 //! `import` and `export` as users meet them: real programs, real traces of another tool, and everything that can be wrong.
+mod common;
+
+use common::{memtrail, stderr};
 use std::fs;
 use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use tempfile::{tempdir, TempDir};
 
 /// What keeps accesses apart: no stack, fixed addresses, one of each kind of line.
@@ -43,19 +46,6 @@ _start:
     .bss
     .space 4096
 ";
-
-fn memtrail(dir: &TempDir, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_memtrail"))
-        .current_dir(dir.path())
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
 
 /// Runs memtrail, which must succeed; returns what it printed.
 fn good(dir: &TempDir, args: &[&str]) -> String {

@@ -1,21 +1,13 @@
 //! Replay as users meet it: parts of a recording, orders, hashes, descriptors, deep checks.
-use std::fs;
-use std::process::{Command, Output, Stdio};
-use tempfile::{tempdir, TempDir};
+mod common;
 
-fn memtrail(dir: &TempDir, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_memtrail"))
-        .current_dir(dir.path())
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
+use common::{memtrail, stderr};
+use std::fs;
+use tempfile::{tempdir, TempDir};
 
 fn lines(dir: &TempDir, args: &[&str]) -> Vec<String> {
     let output = memtrail(dir, args);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{args:?}: {stderr}");
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .map(String::from)
@@ -24,9 +16,8 @@ fn lines(dir: &TempDir, args: &[&str]) -> Vec<String> {
 
 fn refused(dir: &TempDir, args: &[&str], message: &str) {
     let output = memtrail(dir, args);
-    let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(125), "{args:?}");
-    assert!(stderr.contains(message), "{stderr}");
+    assert!(stderr(&output).contains(message), "{}", stderr(&output));
 }
 
 #[test]

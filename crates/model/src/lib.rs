@@ -190,6 +190,9 @@ pub trait AccessSink {
     }
     /// The innermost loop has ended.
     fn leaves(&mut self) {}
+    /// The accesses of this thread, until told otherwise, are in this address space: equal addresses of different spaces are different
+    /// memory. Told before the first of them.
+    fn space(&mut self, _thread: Thread, _space: u32) {}
     /// Whether nothing more is wanted. Asked now and then; what still comes may be left aside.
     fn done(&self) -> bool {
         false
@@ -220,6 +223,9 @@ impl<S: AccessSink + ?Sized> AccessSink for &mut S {
     }
     fn leaves(&mut self) {
         (**self).leaves();
+    }
+    fn space(&mut self, thread: Thread, space: u32) {
+        (**self).space(thread, space);
     }
     fn done(&self) -> bool {
         (**self).done()

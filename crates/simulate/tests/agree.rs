@@ -22,7 +22,7 @@ fn without_idle_points(mut counts: Vec<LevelCounts>) -> Vec<LevelCounts> {
 fn simulated(hierarchy: &Hierarchy, stream: &Stream, options: Options, most: usize) -> Vec<LevelCounts> {
     let mut simulator = Simulator::new(hierarchy, options).expect("a hierarchy that makes sense");
     for &(thread, space) in &stream.spaces {
-        simulator.set_space(Thread(thread), space);
+        simulator.space(Thread(thread), space);
     }
     for piece in &stream.pieces {
         if let Piece::Loop { thread, trips, body } = piece {

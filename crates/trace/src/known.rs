@@ -7,6 +7,7 @@ use crate::modules::Module;
 use crate::reader::{Chunk, Ending, Reader};
 use crate::{blocks, events, Error, Totals};
 use memtrail_collect::{DecodeError, Message, Table, XsaveTable};
+use memtrail_model::Thread;
 use memtrail_ring::record::FIRST_BLOCK;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Seek};
@@ -18,6 +19,8 @@ pub struct ThreadInfo {
     pub serial: u32,
     /// Serial number of the process it began in.
     pub process: u32,
+    /// Serial number of the process it was in last: see [`Known::space`].
+    pub space: u32,
     pub tid: u32,
     /// Time stamp counter when it began.
     pub start: u64,
@@ -118,12 +121,13 @@ impl Known {
                 let info = ThreadInfo {
                     serial: thread,
                     process,
+                    space: process,
                     tid,
                     start: tsc,
                     end: None,
                 };
                 // A thread that execs tells of itself again.
-                self.threads.entry(thread).or_insert(info);
+                self.threads.entry(thread).or_insert(info).space = process;
             }
             Message::ThreadEnd { thread, status, tsc } => {
                 if let Some(info) = self.threads.get_mut(&thread) {
@@ -133,6 +137,16 @@ impl Known {
             _ => {}
         }
         self.messages.push((process, message));
+    }
+
+    /// The address space of a thread: the serial number of the process it was in last. Addresses of different spaces have nothing to do with each
+    /// other. A child that is spawned (vfork and exec) begins as a thread of its parent and becomes a process of its own; all its
+    /// accesses count as that one's, also the few before its exec. A process that execs by itself keeps its number.
+    pub fn space(&self, thread: Thread) -> u32 {
+        let heads = || self.streams.iter().map(|c| c.head.stream);
+        let told = self.threads.get(&thread.0).map(|t| t.space);
+        told.or_else(|| heads().find(|h| h.thread == thread.0).map(|h| h.process))
+            .unwrap_or(0)
     }
 
     /// Time stamp counter when the recording began.

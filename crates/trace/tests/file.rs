@@ -37,6 +37,7 @@ fn what_was_written_is_read_back() {
     let thread = |serial, end| ThreadInfo {
         serial,
         process: 0,
+        space: 0,
         tid: 10 + serial,
         start: 1000,
         end,

@@ -6,12 +6,11 @@
 //! IAD <address, event_type, sequence_id, source_table_index>
 //! ```
 //! The source table is told as it grows: index, instruction, size of the access, module and offset.
-use super::names::Names;
 use super::{output, written};
 use crate::args::DumpArgs;
 use crate::info::Recording;
 use memtrail_model::Kind;
-use memtrail_trace::{describe, stream, Descriptor, Ending, Known, Source};
+use memtrail_trace::{describe, stream, Descriptor, Ending, Known, Places, Source};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -72,7 +71,7 @@ fn tuple(descriptor: &Descriptor, index: usize, text: &mut String) {
 
 /// The source table so far.
 struct Table {
-    names: Names,
+    places: Places,
     process: u32,
     sources: HashMap<(u32, Source), usize>,
 }
@@ -83,7 +82,7 @@ impl Table {
         let next = self.sources.len();
         let index = *self.sources.entry((self.process, source)).or_insert(next);
         if index == next {
-            let name = self.names.of(self.process, source.pc);
+            let name = self.places.name(self.process, source.pc);
             writeln!(out, "source {index}: {:#x} size {} {name}", source.pc, source.size)?;
         }
         Ok(index)
@@ -93,7 +92,7 @@ impl Table {
 pub fn print(reader: &mut Recording, known: &Known, args: &DumpArgs) -> anyhow::Result<u8> {
     let mut out = output();
     let mut table = Table {
-        names: Names::new(known),
+        places: Places::new(known),
         process: 0,
         sources: HashMap::new(),
     };

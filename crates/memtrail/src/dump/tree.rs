@@ -8,13 +8,12 @@
 //! A line is a loop, with its trip count, or a block, with the registers its accesses follow from: the value in the first iteration and, in
 //! brackets, how far it moves with each loop around it, the outermost first. A trip count that changes has the same. `x150` is a block
 //! that repeats itself so often in the first iteration, and `until` what its counter then is.
-use super::names::Names;
 use super::{output, written};
 use crate::args::DumpArgs;
 use crate::info::Recording;
 use memtrail_collect::Block;
 use memtrail_descriptor::{Definition, Events};
-use memtrail_trace::{stream, Known, LeafName};
+use memtrail_trace::{stream, Known, LeafName, Places};
 use memtrail_translate::plan::{LoopPlan, Plan, FIRST};
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -69,7 +68,7 @@ fn inside(rest: &[Moving]) -> Vec<Moving> {
 
 struct Tree<'k, W> {
     known: &'k Known,
-    names: &'k Names,
+    places: &'k Places,
     process: u32,
     out: W,
     left: u64,
@@ -123,7 +122,7 @@ impl<W: Write> Tree<'_, W> {
             return format!("{name:?}");
         };
         let block = found.block;
-        let mut text = self.names.of(self.process, block.plan.pc);
+        let mut text = self.places.name(self.process, block.plan.pc);
         if found.steady {
             text.push_str(" again");
         }
@@ -174,10 +173,10 @@ fn trips(block: &Block, parameters: &[Moving]) -> Option<u64> {
 }
 
 pub fn print(reader: &mut Recording, known: &Known, args: &DumpArgs) -> anyhow::Result<u8> {
-    let names = Names::new(known);
+    let places = Places::new(known);
     let mut tree = Tree {
         known,
-        names: &names,
+        places: &places,
         process: 0,
         out: output(),
         left: args.limit.unwrap_or(u64::MAX),

@@ -1,6 +1,6 @@
 //! What stands between a replay and the analyses: a choice of instructions, a limit, a progress line, and several analyses at once.
 use crate::progress::Progress;
-use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Repeat};
+use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Repeat, Thread};
 use std::ops::Range;
 
 /// Lets through what is wanted and counts it.
@@ -77,6 +77,10 @@ impl<S: AccessSink> AccessSink for Feed<S> {
         }
         self.count(self.left - left);
         self.wanted = wanted;
+    }
+
+    fn space(&mut self, thread: Thread, space: u32) {
+        self.sink.space(thread, space);
     }
 
     fn wants_loops(&self) -> bool {

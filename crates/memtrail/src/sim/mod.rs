@@ -11,7 +11,6 @@ pub mod report;
 pub mod rows;
 mod tee;
 
-use crate::dump::names::Names;
 use crate::dump::{replayed, selection, whole, written};
 use crate::info::{open, warn_unless_whole, Recording};
 use crate::progress::Progress;
@@ -20,9 +19,9 @@ use anyhow::{bail, Context};
 use args::SimArgs;
 use choose::choose;
 use feed::Feed;
-use memtrail_model::{Kind, Thread};
+use memtrail_model::Kind;
 use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
-use memtrail_trace::{accesses, Known, Selection};
+use memtrail_trace::{accesses, Known, Places, Selection};
 use rows::{Reference, Row};
 use serde_json::Value;
 use std::io::Write;
@@ -116,9 +115,6 @@ fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Kno
     let level = args.level.as_deref().map(|name| level_named(&chosen.hierarchy, name));
     let level = level.transpose()?;
     let mut simulator = Simulator::new(&chosen.hierarchy, options(args))?;
-    for (&thread, info) in &known.threads {
-        simulator.set_space(Thread(thread), info.process);
-    }
     // The limit is for accesses that are simulated, whatever else is replayed.
     let limit = if args.pcs.is_empty() { args.limit } else { None };
     let selection = selection(&args.part, limit, known)?;
@@ -131,8 +127,8 @@ fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Kno
     if accesses == 0 {
         bail!("{}: no access was simulated", path.display());
     }
-    let names = Names::new(known);
-    let points = known.table.points().iter().map(|point| reference(&names, point));
+    let places = Places::new(known);
+    let points = known.table.points().iter().map(|point| reference(&places, point));
     let points: Vec<Reference> = points.collect();
     let counts = simulator.counts();
     let mut findings = Findings {
@@ -170,11 +166,11 @@ fn progress(known: &Known, selection: &Selection) -> Progress {
     Progress::towards(total.min(selection.limit))
 }
 
-fn reference(names: &Names, point: &memtrail_collect::PointInfo) -> Reference {
-    let place = names.place(None, point.pc);
+fn reference(places: &Places, point: &memtrail_collect::PointInfo) -> Reference {
+    let place = places.find_anywhere(point.pc).ok();
     Reference {
         pc: point.pc,
-        place: place.map(|(module, offset)| (module.to_string(), offset)),
+        place: place.map(|place| (place.module(), place.offset)),
         kind: point.kind,
     }
 }

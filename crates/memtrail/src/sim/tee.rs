@@ -1,5 +1,5 @@
 //! Several analyses in one replay.
-use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Repeat};
+use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Repeat, Thread};
 
 /// Hands everything to each of its sinks.
 pub struct Tee<'s> {
@@ -44,6 +44,10 @@ impl AccessSink for Tee<'_> {
                 false => sink.accesses(batch),
             }
         }
+    }
+
+    fn space(&mut self, thread: Thread, space: u32) {
+        self.sinks.iter_mut().for_each(|sink| sink.space(thread, space));
     }
 
     fn wants_loops(&self) -> bool {

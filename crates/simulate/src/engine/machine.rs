@@ -492,6 +492,7 @@ impl Machine {
             }
         }
         if goes_on {
+            self.levels[self.caches[at].level].ledger.traffic.writebacks += 1;
             if let Some(below) = self.caches[at].below {
                 self.write_back(below, addr, len, origin);
             }

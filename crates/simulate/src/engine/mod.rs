@@ -37,21 +37,13 @@ pub struct Options {
 }
 
 /// A thread's way into the hierarchy.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     space: u64,
-    /// The first caches for data and for instructions.
+    /// The first caches for data and for instructions, made when they are first needed.
     data: Option<usize>,
     instructions: Option<usize>,
-    ready: bool,
 }
-
-const UNKNOWN: Entry = Entry {
-    space: 0,
-    data: None,
-    instructions: None,
-    ready: false,
-};
 
 /// Simulates a hierarchy.
 #[derive(Debug)]
@@ -89,11 +81,6 @@ impl Simulator {
         })
     }
 
-    /// Says which address space (process) a thread belongs to; it is 0 otherwise. To be called before the thread's first access.
-    pub fn set_space(&mut self, thread: Thread, space: u32) {
-        self.entry(thread).space = u64::from(space) << 48;
-    }
-
     /// Results so far, by level.
     pub fn counts(&self) -> Vec<LevelCounts> {
         let levels = self.machine.levels.iter().zip(&self.groups);
@@ -105,32 +92,33 @@ impl Simulator {
     fn entry(&mut self, thread: Thread) -> &mut Entry {
         let at = thread.0 as usize;
         if self.entries.len() <= at {
-            self.entries.resize(at + 1, UNKNOWN);
+            self.entries.resize(at + 1, Entry::default());
         }
         &mut self.entries[at]
     }
 
-    /// The way in for a thread whose caches exist.
+    /// The way in for a thread's data, if there is one.
     fn enter(&mut self, thread: Thread) -> Entry {
         let entry = *self.entry(thread);
-        if entry.ready {
-            return entry;
+        if entry.data.is_none() {
+            self.entry(thread).data = self.first(thread, |level| level.holds.data());
         }
-        let core = self.hierarchy.cores.map_or(thread.0, |cores| thread.0 % cores);
-        let data = self.first(core, |level| level.holds.data());
-        let instructions = self.first(core, |level| level.holds.instructions());
-        let entry = Entry {
-            data,
-            instructions,
-            ready: true,
-            ..entry
-        };
-        *self.entry(thread) = entry;
-        entry
+        *self.entry(thread)
     }
 
-    /// A core's first cache among the levels that a path goes through; makes those that do not exist yet.
-    fn first(&mut self, core: u32, on_path: impl Fn(&crate::Level) -> bool) -> Option<usize> {
+    /// A thread's first cache for instructions.
+    fn instructions(&mut self, thread: Thread) -> Option<usize> {
+        let known = self.entry(thread).instructions;
+        known.or_else(|| {
+            let made = self.first(thread, |level| level.holds.instructions());
+            self.entry(thread).instructions = made;
+            made
+        })
+    }
+
+    /// A thread's first cache among the levels that a path goes through; makes those that do not exist yet.
+    fn first(&mut self, thread: Thread, on_path: impl Fn(&crate::Level) -> bool) -> Option<usize> {
+        let core = self.hierarchy.cores.map_or(thread.0, |cores| thread.0 % cores);
         let mut below = None;
         for number in (0..self.hierarchy.levels.len()).rev() {
             let level = &self.hierarchy.levels[number];
@@ -162,14 +150,13 @@ impl Simulator {
     }
 
     /// One access, in full.
-    fn access(&mut self, entry: &Entry, access: &Access) {
-        let first = if access.kind == Kind::Fetch {
-            entry.instructions
-        } else {
-            entry.data
+    fn access(&mut self, access: &Access) {
+        let first = match access.kind {
+            Kind::Fetch => self.instructions(access.thread),
+            _ => self.enter(access.thread).data,
         };
         let Some(first) = first else { return };
-        let addr = placed(access.addr, entry.space);
+        let addr = placed(access.addr, self.entry(access.thread).space);
         let origin = Origin::of(access.point.0, addr, access.size);
         self.machine
             .access(first, access.kind, addr, u64::from(access.size.max(1)), &origin);
@@ -189,20 +176,25 @@ pub(crate) fn placed(addr: u64, space: u64) -> u64 {
 impl AccessSink for Simulator {
     fn accesses(&mut self, batch: &[Access]) {
         let Some(first) = batch.first() else { return };
-        let entry = self.enter(first.thread);
+        if !self.plain {
+            return batch.iter().for_each(|access| self.access(access));
+        }
         let mut rest = batch;
         while let Some(access) = rest.first() {
-            let done = match entry.data {
-                Some(data) if self.plain => self.machine.run(data, entry.space, rest),
-                _ => 0,
-            };
-            if done == 0 {
-                self.access(&entry, access);
-                rest = &rest[1..];
-            } else {
-                rest = &rest[done..];
+            let mut done = 0;
+            if access.kind != Kind::Fetch {
+                let entry = self.enter(first.thread);
+                done = entry.data.map_or(0, |data| self.machine.run(data, entry.space, rest));
             }
+            if done == 0 {
+                self.access(access);
+            }
+            rest = &rest[done.max(1)..];
         }
+    }
+
+    fn space(&mut self, thread: Thread, space: u32) {
+        self.entry(thread).space = u64::from(space) << 48;
     }
 
     fn wants_fetches(&self) -> bool {

@@ -245,6 +245,10 @@ impl Reuse {
 }
 
 impl AccessSink for Reuse {
+    fn space(&mut self, thread: Thread, space: u32) {
+        self.set_space(thread, space);
+    }
+
     fn accesses(&mut self, batch: &[Access]) {
         let Some(first) = batch.first() else { return };
         let space = self.spaces.get(first.thread.0 as usize).copied().unwrap_or(0);

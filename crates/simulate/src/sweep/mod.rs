@@ -274,6 +274,10 @@ impl Back {
 }
 
 impl AccessSink for Sweep {
+    fn space(&mut self, thread: Thread, space: u32) {
+        self.set_space(thread, space);
+    }
+
     fn accesses(&mut self, batch: &[Access]) {
         let Some(first) = batch.first() else { return };
         let cache = self.cache(first.thread);

@@ -68,6 +68,9 @@ pub fn accesses<R: Read + Seek + Send, S: AccessSink>(
     if selection.limit == 0 {
         return Ok(());
     }
+    for part in &parts {
+        sink.space(part.thread, known.space(part.thread));
+    }
     let input = Input(Mutex::new(reader));
     match parts.len() {
         0 => Ok(()),

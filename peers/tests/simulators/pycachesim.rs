@@ -7,9 +7,8 @@
 //! - A victim cache keeps what is loaded from it (the line is then in both), gets clean lines alone, and may hold one twice: that is not an exclusive level.
 //!
 //! It counts lines, not accesses: accesses that cross a line of the first level are cut here. It counts stores that hit nowhere.
-mod caches;
-
-use caches::{accesses, kernel, Access, Kind};
+use crate::caches::{self, kernel, Recording};
+use memtrail_model::{Access, Kind, Point, Thread};
 use memtrail_simulate::config::{Inclusion, Policy, Write};
 use memtrail_simulate::{Level, LevelCounts};
 use peers::pycachesim::{self, Cache, Stats};
@@ -105,9 +104,9 @@ fn agree(levels: Vec<Level>, accesses: &[Access]) {
 /// The data accesses of a kernel, cut at lines of 32 bytes, at most as many as pycachesim takes in a few seconds.
 fn stream(name: &str, purpose: &str, args: &[&str]) -> Result<Vec<Access>> {
     const MOST: usize = 150_000;
-    let (program, _scratch) = kernel(name, purpose, args)?;
+    let (program, scratch) = kernel(name, purpose, args)?;
     let mut cut = Vec::new();
-    for access in accesses(&program)?.0 {
+    for access in Recording::of(&program, &scratch)?.accesses()? {
         if access.kind == Kind::Fetch {
             continue;
         }
@@ -169,8 +168,9 @@ kernels! {
 /// `R` or `W` and the number of a line of 64 bytes.
 fn lines(text: &str) -> Vec<Access> {
     let access = |word: &str| Access {
-        thread: 0,
-        point: 0,
+        pc: 0,
+        thread: Thread(0),
+        point: Point(0),
         kind: if word.starts_with('W') { Kind::Write } else { Kind::Read },
         addr: 64 * word[1..].parse::<u64>().expect("a line"),
         size: 8,

@@ -7,9 +7,8 @@
 //!   accesses that cross a line: two lines missed are two requests here and one there, and a line that was there counts as used in the last level there and not here.
 //!   First levels are not concerned.
 //! - Accesses longer than a line are cut there; these programs make none.
-mod caches;
-
-use caches::{accesses, build, kernel, simulate, Access};
+use crate::caches::{build, kernel, point_of, simulate, Recording};
+use memtrail_model::{Access, Kind, Point};
 use memtrail_simulate::config::{Holds, Write};
 use memtrail_simulate::{Level, LevelCounts};
 use peers::cachegrind::{self, Caches, Geometry, References, Summary};
@@ -47,8 +46,8 @@ fn summary(counts: &[LevelCounts]) -> Summary {
     let [i1, d1, ll] = counts else {
         panic!("three levels");
     };
-    let references = |first: &LevelCounts, point: usize| {
-        let at = |level: &LevelCounts| level.points.get(point).copied().unwrap_or_default();
+    let references = |first: &LevelCounts, kind: Kind| {
+        let at = |level: &LevelCounts| level.points.get(point_of(kind).index()).copied().unwrap_or_default();
         References {
             made: at(first).accesses(),
             missed_first: at(first).misses,
@@ -56,20 +55,20 @@ fn summary(counts: &[LevelCounts]) -> Summary {
         }
     };
     Summary {
-        fetches: references(i1, 0),
-        reads: references(d1, 1),
-        writes: references(d1, 2),
+        fetches: references(i1, Kind::Fetch),
+        reads: references(d1, Kind::Read),
+        writes: references(d1, Kind::Write),
     }
 }
 
 /// Our two levels.
-fn ours(accesses: &[Access]) -> Summary {
+fn ours(recording: &Recording) -> Result<Summary> {
     let levels = vec![
         level("I1", CACHES.i1, Holds::Instructions),
         level("D1", CACHES.d1, Holds::Data),
         level("LL", CACHES.ll, Holds::Both),
     ];
-    summary(&simulate(levels, accesses))
+    Ok(summary(&recording.simulate(levels)?))
 }
 
 /// Our caches, with cachegrind's way of asking the last level: whole accesses, if they missed the first one.
@@ -81,7 +80,10 @@ fn ours_asking_as_cachegrind_does(accesses: &[Access]) -> Summary {
     // Every access is a point of its own here, so that each can be asked whether it missed.
     let alone: Vec<Access> = (0..)
         .zip(accesses)
-        .map(|(point, &access)| Access { point, ..access })
+        .map(|(point, &access)| Access {
+            point: Point(point),
+            ..access
+        })
         .collect();
     let first = simulate(firsts, &alone);
     let missed = |&(at, _): &(usize, &Access)| {
@@ -96,30 +98,33 @@ fn ours_asking_as_cachegrind_does(accesses: &[Access]) -> Summary {
         .map(|(_, &access)| access)
         .collect();
     let last = simulate(vec![level("LL", CACHES.ll, Holds::Both)], &asked);
-    let references = |point: u32| References {
-        made: accesses.iter().filter(|access| access.point == point).count() as u64,
-        missed_first: asked.iter().filter(|access| access.point == point).count() as u64,
-        missed_last: last[0].points.get(point as usize).map_or(0, |counts| counts.misses),
+    let references = |kind: Kind| References {
+        made: accesses.iter().filter(|access| access.kind == kind).count() as u64,
+        missed_first: asked.iter().filter(|access| access.kind == kind).count() as u64,
+        missed_last: last[0]
+            .points
+            .get(point_of(kind).index())
+            .map_or(0, |counts| counts.misses),
     };
     Summary {
-        fetches: references(0),
-        reads: references(1),
-        writes: references(2),
+        fetches: references(Kind::Fetch),
+        reads: references(Kind::Read),
+        writes: references(Kind::Write),
     }
 }
 
 fn agrees(name: &str, args: &[&str]) -> Result<()> {
     let (program, scratch) = kernel(name, "cachegrind", args)?;
     let theirs = cachegrind::run(&program, CACHES, &scratch)?;
-    let (accesses, modifies) = accesses(&program)?;
+    let recording = Recording::of(&program, &scratch)?;
 
-    let mut same_asking = ours_asking_as_cachegrind_does(&accesses);
-    same_asking.writes.made -= modifies;
+    let mut same_asking = ours_asking_as_cachegrind_does(&recording.accesses()?);
+    same_asking.writes.made -= recording.modifies;
     assert_eq!(same_asking, theirs, "{name}, asked as cachegrind does");
 
     // The hierarchy itself: first levels are the same, and what the last one is asked for differs as said above.
-    let mut ours = ours(&accesses);
-    ours.writes.made -= modifies;
+    let mut ours = ours(&recording)?;
+    ours.writes.made -= recording.modifies;
     ours.fetches.missed_last = theirs.fetches.missed_last;
     ours.reads.missed_last = theirs.reads.missed_last;
     ours.writes.missed_last = theirs.writes.missed_last;
@@ -148,7 +153,7 @@ kernels! {
 fn loads_at(offset: &str) -> Result<[References; 2]> {
     let (program, scratch) = build("programs/line_crossings.S", offset, &["-nostdlib", offset], &[])?;
     let theirs = cachegrind::run(&program, CACHES, &scratch)?;
-    let ours = ours(&accesses(&program)?.0);
+    let ours = ours(&Recording::of(&program, &scratch)?)?;
     assert_eq!((ours.fetches, ours.writes), (theirs.fetches, theirs.writes));
     Ok([theirs.reads, ours.reads])
 }
