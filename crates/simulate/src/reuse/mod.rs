@@ -24,7 +24,7 @@ pub use curves::{Curve, Curves};
 pub use histogram::{Bucket, CurvePoint, Histogram, Touches};
 use memtrail_model::{Access, AccessSink, Kind, Thread};
 use safe_arch::m128i;
-use timeline::Timeline;
+pub(crate) use timeline::Timeline;
 
 /// Lines of a page (logarithm).
 const PAGE: u32 = 6;
