@@ -46,6 +46,10 @@ pub trait Sink: Send {
     fn message(&mut self, process: u32, message: &Message) -> io::Result<()>;
     /// Records of one thread; those of a thread come in order.
     fn records(&mut self, piece: &Piece<'_>) -> io::Result<()>;
+    /// No more records of this thread will come. Not said of those that live to the end.
+    fn ended(&mut self, _thread: Thread) -> io::Result<()> {
+        Ok(())
+    }
     /// A word from the runtime to the user.
     fn warning(&mut self, _text: &str) {}
 }
@@ -502,7 +506,7 @@ impl<'s, S: Sink> Drain<'s, S> {
         if let Some(mut counted) = self.decoders.remove(&thread) {
             counted.decoder.finish(&self.table, &mut self.counter)?;
         }
-        Ok(())
+        Ok(self.sink.ended(Thread(thread))?)
     }
 
     /// Zeroes the buffer that was being written. False if this is not the whole of it.

@@ -1,7 +1,7 @@
 //! Drains the rings of a session, decodes records to accesses, drives sinks.
 //!
 //! Two halves. The **live** half ([`Session`], [`record`]) owns the shared memory: a drain thread
-//! takes buffers and hands them to a [`Sink`]; the calling thread supervises processes. The
+//! takes buffers and hands them to a [`Sink`], which may be [`Live`]; the calling thread supervises processes. The
 //! **pure** half ([`Table`], [`ThreadDecoder`], [`Expander`], [`Counter`]) turns words into
 //! executions of blocks and those into accesses; it is used again when a file is read.
 //!
@@ -20,6 +20,7 @@ mod drain;
 mod error;
 mod interleave;
 mod linear;
+mod live;
 mod message;
 mod points;
 #[allow(unsafe_code)] // the mapping: see its head
@@ -37,6 +38,7 @@ pub use drain::{CollectError, Drained, Piece, Sink};
 pub use error::DecodeError;
 pub use interleave::{interleave, Order, Segment, Stream, SLICE};
 pub use linear::Linear;
+pub use live::{Live, Lived};
 pub use memtrail_tracee::{XsaveComponent, XsaveTable};
 pub use message::{parse as messages, Message, Messages};
 pub use points::PointInfo;

@@ -1,0 +1,196 @@
+//! Accesses while a program runs are those of a replay.
+mod common;
+#[path = "common/run.rs"]
+mod run;
+
+use common::header;
+use memtrail_collect::{Block, DecodeError, Live, Lived, Message, Piece, Sink, XsaveTable};
+use memtrail_model::{Access, AccessSink, Kind, LoopRun, Thread};
+use memtrail_ring::record::FIRST_BLOCK;
+use memtrail_trace::{accesses, Hasher, Known, Pipeline, Reader, Selection, ThreadHash, Verifier};
+use memtrail_tracee::xsave_table;
+use run::OPTIONS;
+use std::collections::BTreeMap;
+use std::io::{self, Cursor};
+
+/// The same run three times: hashed by the verifier, live, and recorded.
+struct Tee<'x, S: AccessSink + Send + 'static> {
+    verifier: Verifier<'x>,
+    live: Live<S>,
+    pipeline: Pipeline<Vec<u8>>,
+}
+
+impl<S: AccessSink + Send + 'static> Sink for Tee<'_, S> {
+    fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
+        self.verifier.blocks(blocks).map_err(io::Error::other)?;
+        self.live.blocks(blocks)?;
+        self.pipeline.blocks(blocks)
+    }
+    fn message(&mut self, process: u32, message: &Message) -> io::Result<()> {
+        self.live.message(process, message)?;
+        self.pipeline.message(process, message)
+    }
+    fn records(&mut self, piece: &Piece<'_>) -> io::Result<()> {
+        self.verifier.records(piece).map_err(io::Error::other)?;
+        self.live.records(piece)?;
+        self.pipeline.records(piece)
+    }
+    fn ended(&mut self, thread: Thread) -> io::Result<()> {
+        self.live.ended(thread)
+    }
+}
+
+/// Hashes; counts loops and fetches; remembers spaces and when the thread changes.
+#[derive(Default)]
+struct Seen {
+    hasher: Hasher,
+    loops: u64,
+    wants_fetches: bool,
+    fetches: u64,
+    spaces: BTreeMap<u32, u32>,
+    turns: Vec<u32>,
+}
+
+impl AccessSink for Seen {
+    fn accesses(&mut self, batch: &[Access]) {
+        let thread = batch[0].thread.0;
+        assert!(self.spaces.contains_key(&thread));
+        if self.turns.last() != Some(&thread) {
+            self.turns.push(thread);
+        }
+        let data: Vec<Access> = batch.iter().copied().filter(|a| a.kind != Kind::Fetch).collect();
+        self.fetches += (batch.len() - data.len()) as u64;
+        self.hasher.accesses(&data);
+    }
+    fn wants_loops(&self) -> bool {
+        !self.wants_fetches
+    }
+    fn wants_fetches(&self) -> bool {
+        self.wants_fetches
+    }
+    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+        self.loops += 1;
+        self.hasher.looped(run)
+    }
+    fn space(&mut self, thread: Thread, space: u32) {
+        self.spaces.insert(thread.0, space);
+    }
+}
+
+struct Ran {
+    verified: Vec<ThreadHash>,
+    lived: Lived<Seen>,
+    recording: Vec<u8>,
+    instructions: u64,
+}
+
+fn ran(command: &[&str], wants_fetches: bool) -> Ran {
+    let xsave: XsaveTable = xsave_table();
+    let seen = Seen {
+        wants_fetches,
+        ..Seen::default()
+    };
+    let mut tee = Tee {
+        verifier: Verifier::new(OPTIONS, &xsave),
+        live: Live::new(OPTIONS, xsave.clone(), seen),
+        pipeline: run::pipeline(&xsave),
+    };
+    let outcome = run::run(command, &xsave, &mut tee);
+    Ran {
+        verified: tee.verifier.finish().unwrap(),
+        lived: tee.live.finish().unwrap(),
+        recording: run::finish(tee.pipeline, &outcome),
+        instructions: outcome.drained.counts.instructions,
+    }
+}
+
+fn replayed(recording: &[u8]) -> (Known, Seen) {
+    let mut reader = Reader::open(Cursor::new(recording)).unwrap();
+    let known = Known::read(&mut reader).unwrap();
+    let mut seen = Seen::default();
+    accesses(&mut reader, &known, &Selection::default(), &mut seen).unwrap();
+    (known, seen)
+}
+
+const LOOP: &str = "i=0; while [ $i -lt 150 ]; do i=$((i+1)); done";
+
+#[test]
+fn one_thread_lives_as_it_is_replayed() {
+    let ran = ran(&["sh", "-c", LOOP], false);
+    let (known, replayed) = replayed(&ran.recording);
+    let Lived { sink, table, messages } = ran.lived;
+    assert_eq!(table.points(), known.table.points());
+    assert_eq!(messages, known.messages);
+    assert_eq!(sink.spaces, BTreeMap::from([(0, 0)]));
+    // Loops come whole. A replay meets the same, but where a chunk or piece ends between.
+    assert!(sink.loops > 0 && replayed.loops > 0);
+    let hashes = sink.hasher.hashes();
+    assert_eq!(hashes, ran.verified);
+    assert_eq!(hashes, replayed.hasher.hashes());
+}
+
+#[test]
+fn fetches_come_live_as_well() {
+    let ran = ran(&["sh", "-c", LOOP], true);
+    let sink = ran.lived.sink;
+    assert_eq!(sink.fetches, ran.instructions);
+    assert_eq!(sink.hasher.hashes(), ran.verified);
+    let fetched = ran
+        .lived
+        .table
+        .points()
+        .iter()
+        .filter(|p| p.kind == Kind::Fetch)
+        .count();
+    assert!(fetched > 1000, "{fetched}");
+}
+
+#[test]
+fn each_of_several_threads_and_processes_lives_as_it_is_replayed() {
+    // Two at a time, then one by itself.
+    let script = format!("({LOOP}) & ({LOOP}); wait; /bin/true; {LOOP}");
+    let ran = ran(&["sh", "-c", &script], false);
+    let (known, replayed) = replayed(&ran.recording);
+    let sink = ran.lived.sink;
+    let spaces: BTreeMap<u32, u32> = known.threads.keys().map(|&t| (t, known.space(Thread(t)))).collect();
+    assert_eq!(sink.spaces, spaces);
+    assert!(sink.loops > 0, "the last loops were run alone");
+    // The first two take turns.
+    let turns = |t: &u32| sink.turns.iter().filter(|s| *s == t).count();
+    assert!(turns(&1) > 10 && turns(&2) > 10, "{:?}", sink.turns);
+    let hashes = sink.hasher.hashes();
+    assert!(hashes.len() >= 4);
+    assert_eq!(hashes, ran.verified);
+    assert_eq!(hashes, replayed.hasher.hashes());
+}
+
+#[test]
+fn what_cannot_be_decoded_ends_it() {
+    let mut live = Live::new(OPTIONS, XsaveTable::default(), Seen::default());
+    let piece = Piece {
+        thread: Thread(0),
+        process: 0,
+        begin: 0,
+        end: 1,
+        first: 0,
+        accesses: 5,
+        state: &memtrail_collect::State::default(),
+        words: &[FIRST_BLOCK + 7, 0],
+    };
+    // The first may be taken before the second is looked at.
+    let error = loop {
+        if let Err(error) = live.records(&piece) {
+            break error;
+        }
+    };
+    let expected = DecodeError::UnknownBlock { id: FIRST_BLOCK + 7 };
+    assert_eq!(error.to_string(), expected.to_string());
+    assert!(live.finish().is_err());
+}
+
+#[test]
+fn a_program_that_never_was_leaves_the_sink() {
+    let live = Live::new(OPTIONS, XsaveTable::default(), Seen::default());
+    let lived = live.finish().unwrap();
+    assert_eq!((lived.sink.fetches, lived.table.points().len()), (0, 0));
+}
