@@ -15,9 +15,11 @@ mod engine;
 pub mod file;
 pub mod host;
 pub mod presets;
+pub mod reuse;
 mod sets;
 pub mod short;
 pub mod spec;
+pub mod sweep;
 
 pub use config::{ConfigError, Hierarchy, Level};
 pub use counts::{Classes, LevelCounts, PointCounts, Requests, Traffic};

@@ -1,0 +1,300 @@
+//! A sweep counts what a simulation of each configuration by itself counts.
+mod streams;
+
+use memtrail_model::{Access, AccessSink, Kind, Point, Thread};
+use memtrail_simulate::config::{ConfigError, Policy, Shared};
+use memtrail_simulate::sweep::{grid, twenty_six, Sweep, SweepConfig, SweepCounts};
+use memtrail_simulate::{Hierarchy, Level, Options, Simulator};
+use memtrail_trace::{accesses, Known, Reader, Selection};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+use streams::{feed, lines, stream};
+
+/// A cache as one would write it down: a list of lines per set, the next to go first.
+struct Naive {
+    config: SweepConfig,
+    sets: BTreeMap<u64, Vec<u64>>,
+    counts: SweepCounts,
+}
+
+impl Naive {
+    fn new(config: SweepConfig) -> Naive {
+        Naive {
+            config,
+            sets: BTreeMap::new(),
+            counts: SweepCounts::default(),
+        }
+    }
+
+    fn hits(&mut self, line: u64) -> bool {
+        let set = self.sets.entry(line % self.config.sets()).or_default();
+        let found = set.iter().position(|&other| other == line);
+        match found {
+            Some(at) if self.config.policy == Policy::Lru => {
+                set.remove(at);
+                set.push(line);
+            }
+            Some(_) => {}
+            None => {
+                if set.len() == self.config.ways as usize {
+                    set.remove(0);
+                }
+                set.push(line);
+            }
+        }
+        found.is_some()
+    }
+
+    fn access(&mut self, access: &Access, space: u32) {
+        let mut missed = 0;
+        for line in lines(access, space, self.config.line) {
+            missed |= u64::from(!self.hits(line));
+        }
+        let requests = match access.kind {
+            Kind::Read => &mut self.counts.reads,
+            Kind::Write => &mut self.counts.writes,
+            Kind::Prefetch | Kind::Fetch => return,
+        };
+        requests.requests += 1;
+        requests.misses += missed;
+    }
+}
+
+/// Thread 2 is of another process.
+const SPACES: [u32; 3] = [0, 0, 5];
+
+fn naive(config: SweepConfig, stream: &[Vec<Access>], cache: impl Fn(u32) -> u32) -> SweepCounts {
+    let mut caches: BTreeMap<u32, Naive> = BTreeMap::new();
+    for access in stream.iter().flatten() {
+        let own = caches
+            .entry(cache(access.thread.0))
+            .or_insert_with(|| Naive::new(config));
+        own.access(access, SPACES[access.thread.0 as usize]);
+    }
+    let mut total = SweepCounts::default();
+    caches.values().for_each(|cache| total += cache.counts);
+    total
+}
+
+fn swept(mut sweep: Sweep, stream: &[Vec<Access>]) -> Vec<SweepCounts> {
+    for (thread, &space) in SPACES.iter().enumerate() {
+        sweep.set_space(Thread(thread as u32), space);
+    }
+    feed(&mut sweep, stream);
+    sweep.counts()
+}
+
+fn config() -> impl Strategy<Value = SweepConfig> {
+    let ways = prop_oneof![4 => 1u32..9, 2 => 9u32..17, 1 => 17u32..40];
+    let sets = prop_oneof![4 => (0u32..8).prop_map(|k| 1u64 << k), 1 => 1u64..100];
+    let lines = prop_oneof![2 => 2u32..13, 4 => 5u32..8];
+    (
+        sets,
+        lines,
+        ways,
+        prop_oneof![2 => Just(Policy::Lru), 1 => Just(Policy::Fifo)],
+    )
+        .prop_map(|(sets, line, ways, policy)| SweepConfig {
+            size: (sets << line) * u64::from(ways),
+            line: 1 << line,
+            ways,
+            policy,
+        })
+}
+
+fn configs() -> impl Strategy<Value = Vec<SweepConfig>> {
+    prop::collection::vec(config(), 1..14)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn counts_are_those_of_each_by_itself(configs in configs(), stream in stream()) {
+        let counts = swept(Sweep::new(&configs).unwrap(), &stream);
+        for (&config, counts) in configs.iter().zip(counts) {
+            prop_assert_eq!(counts, naive(config, &stream, |thread| thread), "{}", config);
+        }
+    }
+
+    #[test]
+    fn threads_share_as_told(configs in configs(), stream in stream()) {
+        let all = swept(Sweep::new(&configs).unwrap().sharing(Shared::All, None), &stream);
+        let pairs = swept(Sweep::new(&configs).unwrap().sharing(Shared::By(2), None), &stream);
+        let cores = swept(Sweep::new(&configs).unwrap().sharing(Shared::By(1), Some(2)), &stream);
+        for (i, &config) in configs.iter().enumerate() {
+            prop_assert_eq!(all[i], naive(config, &stream, |_| 0), "{}", config);
+            prop_assert_eq!(pairs[i], naive(config, &stream, |thread| thread / 2), "{}", config);
+            prop_assert_eq!(cores[i], naive(config, &stream, |thread| thread % 2), "{}", config);
+        }
+    }
+
+    #[test]
+    fn workers_make_no_difference(configs in configs(), stream in stream(), workers in 2usize..6) {
+        let alone = swept(Sweep::new(&configs).unwrap(), &stream);
+        prop_assert_eq!(swept(Sweep::on(&configs, workers).unwrap(), &stream), alone);
+    }
+
+    #[test]
+    fn more_ways_of_lru_never_miss_more(stream in stream(), sets in 1u64..40) {
+        let configs: Vec<SweepConfig> = (1..40).map(|ways| SweepConfig::lru(sets * 64 * u64::from(ways), 64, ways)).collect();
+        let counts = swept(Sweep::new(&configs).unwrap(), &stream);
+        for pair in counts.windows(2) {
+            prop_assert!(pair[0].reads.misses >= pair[1].reads.misses);
+            prop_assert!(pair[0].writes.misses >= pair[1].writes.misses);
+        }
+    }
+}
+
+fn reads(addresses: impl IntoIterator<Item = u64>, size: u32) -> Vec<Access> {
+    let read = |addr| Access {
+        pc: 0,
+        addr,
+        size,
+        point: Point(0),
+        thread: Thread(0),
+        kind: Kind::Read,
+    };
+    addresses.into_iter().map(read).collect()
+}
+
+/// Addresses all over the place, some of them again and again.
+fn scattered(count: u64, span: u64) -> impl Iterator<Item = u64> {
+    (0..count).map(move |i| (i / 3 + i % 3 * 977).wrapping_mul(0x9E37_79B9_7F4A_7C15) % span / 8 * 8)
+}
+
+#[test]
+fn more_pages_than_have_short_numbers() {
+    // 16-bit numbers run out twice; few are in use at any time.
+    let stream = [reads(scattered(400_000, 1 << 40), 8)];
+    let configs = [SweepConfig::lru(4096, 64, 2), SweepConfig::lru(64 << 10, 64, 8)];
+    let counts = swept(Sweep::new(&configs).unwrap(), &stream);
+    for (config, counts) in configs.into_iter().zip(counts) {
+        assert_eq!(counts, naive(config, &stream, |thread| thread), "{config}");
+    }
+}
+
+#[test]
+fn more_pages_in_use_than_have_short_numbers() {
+    let stream = [reads(scattered(400_000, 1 << 40), 8)];
+    let mut configs = vec![SweepConfig::lru(4096, 64, 2), SweepConfig::lru(8 << 20, 64, 16)];
+    configs.extend([SweepConfig::lru(1 << 20, 64, 4), SweepConfig::lru(8 << 20, 64, 64)]);
+    configs.extend(grid(&[4096, 1 << 23], &[64], &[3, 4, 16, 32], Policy::Fifo));
+    configs.extend(grid(&[12 << 20], &[64], &[8, 12, 24], Policy::Lru));
+    let counts = swept(Sweep::new(&configs).unwrap(), &stream);
+    for (config, counts) in configs.into_iter().zip(counts) {
+        assert_eq!(counts, naive(config, &stream, |thread| thread), "{config}");
+    }
+}
+
+#[test]
+fn an_access_longer_than_a_batch() {
+    // 16,384 lines of 4 bytes, in between other accesses.
+    let mut stream = vec![
+        reads([0, 8, 0], 8),
+        reads([4096], 1 << 16),
+        reads([0, 4096, 1 << 16], 8),
+    ];
+    stream.push(reads([2, 1 << 15, 0], 40_000));
+    let configs = [
+        SweepConfig::lru(1024, 4, 4),
+        SweepConfig::lru(1 << 17, 4, 16),
+        SweepConfig::lru(1 << 17, 64, 16),
+    ];
+    let counts = swept(Sweep::new(&configs).unwrap(), &stream);
+    for (config, counts) in configs.into_iter().zip(counts) {
+        assert_eq!(counts, naive(config, &stream, |thread| thread), "{config}");
+    }
+}
+
+#[test]
+fn twenty_six_there_are() {
+    let configs = twenty_six();
+    assert_eq!(configs.len(), 26);
+    assert!(Sweep::new(&configs).is_ok());
+    let stream = [
+        reads(scattered(100_000, 1 << 19), 8),
+        reads((0..20_000).map(|i| i * 24), 16),
+    ];
+    let counts = swept(Sweep::new(&configs).unwrap(), &stream);
+    for (config, counts) in configs.into_iter().zip(counts) {
+        assert_eq!(counts, naive(config, &stream, |thread| thread), "{config}");
+        let mut level = Level::new("L1", config.size, config.line, config.ways);
+        level.policy = config.policy;
+        let mut one = Simulator::new(&Hierarchy::of(vec![level]), Options::default()).unwrap();
+        feed(&mut one, &stream);
+        assert_eq!(one.counts()[0].traffic.reads, counts.reads, "{config}");
+    }
+}
+
+/// `MEMTRAIL_RECORDINGS=a.mtr:b.mtr cargo test --release -p memtrail-simulate --test sweep -- --ignored`
+#[test]
+#[ignore = "needs recordings"]
+fn recordings_give_what_each_configuration_gives_by_itself() {
+    struct Memory(Vec<Access>);
+    impl AccessSink for Memory {
+        fn accesses(&mut self, batch: &[Access]) {
+            self.0.extend_from_slice(batch);
+        }
+    }
+    let paths = std::env::var("MEMTRAIL_RECORDINGS").expect("MEMTRAIL_RECORDINGS names recordings");
+    let mut configs = twenty_six();
+    configs.extend(grid(
+        &[4 << 10, 48 << 10, 1 << 20],
+        &[16, 64, 256],
+        &[1, 3, 6, 12, 24],
+        Policy::Lru,
+    ));
+    configs.extend(grid(
+        &[4 << 10, 48 << 10, 1 << 20],
+        &[32, 64],
+        &[2, 3, 8, 24],
+        Policy::Fifo,
+    ));
+    for path in paths.split(':') {
+        let mut reader = Reader::open(BufReader::new(File::open(path).unwrap())).unwrap();
+        let known = Known::read(&mut reader).unwrap();
+        let mut memory = Memory(Vec::new());
+        let selection = Selection {
+            thread: Some(Thread(0)),
+            limit: 5_000_000,
+            ..Selection::default()
+        };
+        accesses(&mut reader, &known, &selection, &mut memory).unwrap();
+        let stream = [memory.0];
+        let counts = swept(Sweep::new(&configs).unwrap(), &stream);
+        assert_eq!(swept(Sweep::on(&configs, 3).unwrap(), &stream), counts);
+        for (&config, counts) in configs.iter().zip(counts) {
+            assert_eq!(counts, naive(config, &stream, |thread| thread), "{path}: {config}");
+        }
+    }
+}
+
+#[test]
+fn errors_name_the_configuration() {
+    let wrong = |config: SweepConfig| {
+        Sweep::new(&[SweepConfig::lru(1024, 64, 2), config])
+            .err()
+            .map(|e| e.to_string())
+    };
+    let says = |what: &str| Some(what.to_string());
+    assert_eq!(Sweep::new(&[]).err(), Some(ConfigError::NoLevels));
+    assert_eq!(
+        wrong(SweepConfig::lru(1024, 64, 0)),
+        says("1K:64:0: ways = 0: a set has at least one way")
+    );
+    let random = SweepConfig {
+        policy: Policy::Random,
+        ..SweepConfig::lru(1024, 64, 2)
+    };
+    assert_eq!(
+        wrong(random),
+        says("1K:64:2:random: policy = random: a sweep knows lru and fifo")
+    );
+    assert_eq!(
+        wrong(SweepConfig::lru(1000, 64, 2)),
+        says("1000:64:2: size = 1000: not a multiple of line x ways = 64 x 2 = 128 bytes")
+    );
+}
