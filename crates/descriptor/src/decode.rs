@@ -133,30 +133,35 @@ pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: us
     let mut sources: Sources = [0; 2 * SOURCES];
     events.kinds.reserve_exact(n);
     events.starts.reserve_exact(n);
-    events.values.reserve_exact(rows.len());
+    events.values.resize(rows.len(), 0);
+    let (kinds, forms) = (kinds.as_mut_slice(), forms.as_mut_slice());
+    let mut left = events.values.as_mut_slice();
+    let mut end = 0;
     let mut k = first;
     for _ in 0..n {
         let kind = kinds.get_mut(k as usize).ok_or(Error::Inconsistent)?;
         if kind.event == kind.event_end {
             return Err(Error::Inconsistent);
         }
-        let (arity, column, value) = (kind.arity as usize, kind.column as usize, kind.value as usize);
         events.kinds.push(k);
+        end += kind.arity;
+        events.starts.push(end);
         k = successors[kind.event as usize];
         kind.event += 1;
+        let arity = kind.arity as usize;
+        let row = &rows[kind.value as usize..][..arity];
         kind.value += kind.arity;
+        let columns = kind.column as usize..kind.column as usize + arity;
         if kind.until == 0 {
-            forms[column..column + arity].copy_from_slice(&related[column..column + arity]);
-            kind.until = NEVER;
+            forms[columns.clone()].copy_from_slice(&related[columns.clone()]);
         }
-        kind.until -= 1;
-        let row = rows[value..value + arity].iter().zip(&forms[column..column + arity]);
-        events.values.extend(row.map(|(left, form)| {
-            let value = left.wrapping_add(form.part(&sources));
-            form.note(value, &mut sources);
-            value
-        }));
-        events.starts.push(events.values.len() as u32);
+        kind.until = kind.until.wrapping_sub(1);
+        let (values, rest) = left.split_at_mut(arity);
+        left = rest;
+        for ((value, number), form) in values.iter_mut().zip(row).zip(&forms[columns]) {
+            *value = number.wrapping_add(form.part(&sources));
+            form.note(*value, &mut sources);
+        }
     }
     Ok(events)
 }
