@@ -121,6 +121,7 @@ proptest! {
             hierarchy = hierarchy.data_only();
             prop_assume!(hierarchy.check().is_ok());
             nests.iter_mut().for_each(|nest| nest.body.retain(|access| access.kind != Kind::Fetch));
+            nests.retain(|nest| !nest.body.is_empty());
         }
         let stream = Stream {
             pieces: nests.iter().map(|nest| Piece::Accesses(nest.accesses())).collect(),
