@@ -163,7 +163,7 @@ fn reads(addresses: impl IntoIterator<Item = u64>, size: u32) -> Vec<Access> {
 
 /// Addresses all over the place, some of them again and again.
 fn scattered(count: u64, span: u64) -> impl Iterator<Item = u64> {
-    (0..count).map(move |i| (i / 3 + i % 3 * 977).wrapping_mul(0x9E37_79B9_7F4A_7C15) % span / 8 * 8)
+    (0..count).map(move |i| (i / 3 + i % 3 * 50).wrapping_mul(0x9E37_79B9_7F4A_7C15) % span / 8 * 8)
 }
 
 #[test]
