@@ -13,16 +13,6 @@ class Kind:
 
     def __init__(self, number, parameters, sources, key=None, body=None):
         self.number, self.parameters, self.sources, self.key, self.body = number, parameters, sources, key, body
-        self.recent, self.mask_bytes = [None] * 4, (parameters + 7) // 8
-
-
-class Column:
-    __slots__ = "number last step stride source related factor anchor expected codes at".split()
-
-    def __init__(self, number, source):
-        self.number, self.source, self.related = number, source, source
-        self.last = self.step = self.stride = self.anchor = self.at = 0
-        self.factor = self.expected = 1
 
 
 class Stream:
@@ -38,10 +28,12 @@ class Stream:
         self.check_stamps()
         self.count = payload.number()
         need(self.count <= self.memory, f"{chunk.name}: more events than raw bytes tell")
-        self.strings = [self.string(number) for number in range(25)]
+        self.strings = [self.string(number) for number in range(20)]
         payload.finish()
         self.define_kinds()
-        self.make_columns()
+        self.read_paths()
+        self.read_columns()
+        self.read_relations()
         self.events = self.decode()
         for string in self.strings:
             string.finish()
@@ -63,32 +55,29 @@ class Stream:
     def string(self, number):
         name = f"{self.chunk.name}: string {number}"
         raw, n = self.payload.number(), self.payload.number()
-        need(raw <= 11 * self.memory, f"{name}: too long")
+        need(raw <= 15 * self.memory + 1, f"{name}: too long")
         data = self.payload.take(n >> 1)
         if n & 1:
             data = unzstd(data, raw, name)
         need(len(data) == raw, f"{name}: length is wrong")
         return Bytes(data, name)
 
-    # Segments
+    # Series
 
-    def segments(self, first, lengths):
-        modes, plain, runs, others = self.strings[first:first + 4]
-        for length in lengths:
-            if length == 0:
-                yield b""
-                continue
-            mode = modes.number()
-            if mode == 0:
-                yield plain.take(length)
-                continue
-            need(mode <= 256, f"{modes.name}: favourite is no byte")
-            favourite, segment = bytes([mode - 1]), bytearray()
-            for _ in range(modes.number()):
-                run = runs.number()
-                need(run < length - len(segment), f"{runs.name}: longer than the segment")
-                segment += favourite * run + others.take(1)
-            yield bytes(segment + favourite * (length - len(segment)))
+    def series(self, first, length):
+        """The next series: a code for each place, 0 where it is as expected; its head's flag L, and the least number."""
+        heads, runs, sparse, dense = self.strings[first:first + 4]
+        head = heads.number()
+        least = heads.number() if head & 2 else None
+        if head & 1:
+            need(head < 4, f"{heads.name}: codes of a dense series are counted")
+            return dense.take(length), least
+        codes = bytearray()
+        for _ in range(head >> 2):
+            run, code = runs.number(), sparse.byte()
+            need(code and run < length - len(codes), f"{runs.name}: behind the series")
+            codes += bytes(run) + bytes([code])
+        return bytes(codes) + bytes(length - len(codes)), least
 
     # Kinds
 
@@ -129,118 +118,93 @@ class Stream:
             sources = [plan.sources[slot - 3] if slot >= 3 else 16 for slot in plan.free]
         return Kind(number, len(sources), sources, key)
 
-    # Columns; codes and residuals
+    # Paths
 
-    def make_columns(self):
-        self.columns, at = [], 0
-        need(sum(kind.parameters for kind in self.kinds) <= 2 * self.memory, f"{self.chunk.name}: too many columns")
-        for kind in self.kinds:
-            kind.columns = [Column(at + j, source) for j, source in enumerate(kind.sources)]
-            at += len(kind.columns)
-            self.columns += kind.columns
-        heads = []
-        for column in self.columns:
-            count = self.strings[11].number()
-            base = self.strings[11].byte() if count else 0
-            need(base < 3, f"{self.chunk.name}: unknown base {base}")
-            heads.append((count, base, self.strings[11].number() if base == 2 else 0))
-        planes = self.strings[16:24]
-        for column, (_, base, least), codes in zip(self.columns, heads, self.segments(12, [head[0] for head in heads])):
-            column.codes = []  # (prediction or None, related, base, residual or what it stands for)
+    def used(self):
+        return [(kind, count) for kind, count in zip(self.kinds, self.counts) if count]
+
+    def read_paths(self):
+        explicit = self.strings[6]
+        self.first = explicit.number()
+        need(self.count or self.first == 0, f"{explicit.name}: a first kind without events")
+        for kind, count in self.used():
+            recent, kind.path = [kind.number + 1] + [kind.number] * 3, []
+            codes, least = self.series(2, count)
+            need(least is None, f"{self.chunk.name}: a path with a least number")
             for code in codes:
-                related, code = code & 0x10, code & ~0x10
-                need(code <= 12, f"{self.chunk.name}: unknown code {code}")
-                residual = sum(planes[b].byte() << 8 * b for b in range(code - 4))
-                if code < 4:
-                    column.codes.append((code, related, 0, 0))
-                else:
-                    column.codes.append((None, related, base, least + residual if base == 2 else unzigzag(residual)))
+                need(code < 5, f"{self.chunk.name}: unknown code {code} in a path")
+                new = kind.number + unzigzag(explicit.number()) if code == 4 else recent[code]
+                del recent[3 if code == 4 else code]
+                recent.insert(0, new)
+                kind.path.append(new)
 
-    def predict(self, column, which):
-        if which == 0:
-            return column.last + column.stride & MASK
-        if which == 1:
-            d, factor = self.sources[column.related] - column.anchor, column.factor
-            return column.last + (signed(d) >> -100 - factor if factor <= -100 else factor * d) & MASK
-        if which == 2:
-            return column.last - column.step & MASK
-        return self.table[place(column.number, column.last)]
+    # Columns
 
-    def by_code(self, column):
-        need(column.at < len(column.codes), f"{self.chunk.name}: column {column.number} has no more codes")
-        prediction, related, base, residual = column.codes[column.at]
-        column.at += 1
-        if prediction is not None:
-            value = self.predict(column, prediction)
-            column.expected = prediction
-        elif base == 0:
-            value = self.predict(column, 1) + residual & MASK
-        elif base == 1:
-            value = column.last + residual & MASK
-        else:
-            value = residual & MASK
-        self.table[place(column.number, column.last)] = value
-        if related:
-            column.related, factor = self.strings[24].take(2)
-            column.factor = signed(factor, 8)
-            need(column.related < 16 and column.factor >= -106, f"{self.chunk.name}: unknown relation")
-        return value
+    def read_columns(self):
+        for kind, count in self.used():
+            kind.numbers = [self.numbers(*self.series(7, count)) for _ in range(kind.parameters)]
 
-    def update(self, column, value):
-        step = value - column.last & MASK
-        if step == column.step:
-            column.stride = step
-        column.step, column.last = step, value
-        column.anchor = self.sources[column.related]
-        if column.source < 16:
-            self.sources[column.source] = value
+    def numbers(self, codes, least):
+        last = step = stride = 0
+        back, numbers, planes = False, [], self.strings[11:19]
+        for code in codes:
+            need(code <= 10, f"{self.chunk.name}: unknown code {code}")
+            if code == 1:
+                back = not back
+            if code < 2:
+                number = last - step if back else last + stride
+            else:
+                residual = sum(planes[b].byte() << 8 * b for b in range(code - 2))
+                number = last + unzigzag(residual) if least is None else least + residual
+            number &= MASK
+            if number - last & MASK == step:
+                stride = step
+            step, last = number - last & MASK, number
+            numbers.append(number)
+        return numbers
+
+    # Relations
+
+    def read_relations(self):
+        for kind, count in self.used():
+            kind.relations = []
+            if kind.body is None and count >= 64:
+                for _ in range(kind.parameters):
+                    related, factor = self.strings[19].take(2)
+                    factor = signed(factor, 8)
+                    need(related <= 16 and factor >= -106, f"{self.chunk.name}: unknown relation")
+                    kind.relations.append((related, factor))
+
+    @staticmethod
+    def part(d, factor):
+        return signed(d) >> -100 - factor if factor <= -100 else factor * d
 
     # Decoding events
 
     def decode(self):
         """A list of (kind, parameters)."""
-        self.sources, self.table = [0] * 17, [0] * (1 << 15)
-        explicit = self.strings[2]
-        failed = []
-        for kind, ops in zip(self.kinds, self.segments(3, self.counts)):
-            kind.ops = Bytes(ops, f"{self.chunk.name}: ops of kind {kind.number}")
-            failed.append(sum(op >> 3 & 1 for op in ops))
-        lengths = [count * kind.mask_bytes for count, kind in zip(failed, self.kinds)]
-        for kind, masks in zip(self.kinds, self.segments(7, lengths)):
-            kind.masks = Bytes(masks, f"{self.chunk.name}: masks of kind {kind.number}")
-        events, fresh = [], 0
-        kind = self.kind(explicit.number()) if self.count else None
-        for left in range(self.count - 1, -1, -1):
-            op = kind.ops.byte()
-            need(op < 16, f"{self.chunk.name}: unknown op {op}")
-            mask = int.from_bytes(kind.masks.take(kind.mask_bytes), "little") if op & 8 else 0
-            need(mask >> kind.parameters == 0, f"{self.chunk.name}: mask is too wide")
+        sources, events, number = [0] * 16, [], self.first
+        seen = [0] * len(self.kinds)
+        for _ in range(self.count):
+            kind = self.kind(number)
+            at = seen[number]
+            need(at < self.counts[number], f"{self.chunk.name}: more events of kind {number} than its count")
+            seen[number] += 1
             values = []
-            for j, column in enumerate(kind.columns):
-                value = self.by_code(column) if mask >> j & 1 else self.predict(column, column.expected)
-                self.update(column, value)
+            for j, source in enumerate(kind.sources):
+                value = kind.numbers[j][at]
+                if kind.relations and at >= 32 and kind.relations[j][0] < 16:
+                    related, factor = kind.relations[j]
+                    value = value + self.part(sources[related], factor) & MASK
+                if source < 16:
+                    sources[source] = value
                 values.append(value)
             events.append((kind, values))
-            fresh, symbol, recent = max(fresh, kind.number + 1), op & 7, kind.recent
-            if not left:
-                need(symbol == 0, f"{self.chunk.name}: symbol of the last event is not 0")
-            elif symbol < 4:
-                need(recent[symbol] is not None, f"{self.chunk.name}: no kind at this place")
-                recent.insert(0, recent.pop(symbol))
-                kind = recent[0]
-            else:
-                need(symbol < 6, f"{self.chunk.name}: unknown symbol")
-                recent.insert(0, self.kind(fresh if symbol == 4 else explicit.number()))
-                recent.pop()
-                kind = recent[0]
-        for kind in self.kinds:
-            kind.ops.finish()
-            kind.masks.finish()
-        need(all(column.at == len(column.codes) for column in self.columns), f"{self.chunk.name}: codes are left over")
+            number = kind.path[at]
         return events
 
     def kind(self, number):
-        need(number < len(self.kinds), f"{self.chunk.name}: there is no kind {number}")
+        need(0 <= number < len(self.kinds), f"{self.chunk.name}: there is no kind {number}")
         return self.kinds[number]
 
     def records(self):
@@ -274,7 +238,3 @@ class Stream:
             yield (key >> 3, *values)
             if key & 7:
                 yield (LEFT + self.blocks.get(key >> 3, self.chunk)[0].left[key & 7],)
-
-
-def place(column, value):
-    return (value * 0x9e3779b97f4a7c15 & MASK ^ column * 0xc2b2ae3d27d4eb4f & MASK) >> 49

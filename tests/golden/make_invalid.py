@@ -16,8 +16,8 @@ from container import BLOCKS, END, EVENTS, HEAD, HEAD_FIELDS, INDEX, STREAM, Fie
 from plans import BlocksDecoder
 from streams import read_string
 
-STRING_NAMES = """definitions counts explicit op_modes ops op_runs op_others mask_modes masks mask_runs mask_others heads
-    code_modes codes code_runs code_others plane0 plane1 plane2 plane3 plane4 plane5 plane6 plane7 relations""".split()
+STRING_NAMES = """definitions counts path_heads path_runs path_sparse path_dense explicit column_heads column_runs
+    column_sparse column_dense plane0 plane1 plane2 plane3 plane4 plane5 plane6 plane7 relations""".split()
 
 
 def number(n):
@@ -54,7 +54,7 @@ class Draft:
 
     def __init__(self, data):
         file = File(data)
-        self.version = 2
+        self.version = 3
         self.header = json.dumps(file.header).encode()
         self.chunks = [(dict(c.head), c.payload) for c in file.chunks]
         self.totals = json.dumps(file.totals).encode()
@@ -112,14 +112,13 @@ class Draft:
 
     def set_leaf(self, key, parameters):
         """A stream that is one record, whose parameters are zero."""
-        strings = {"definitions": number(4 * key), "counts": b"\1", "explicit": b"\0", "op_modes": b"\0", "ops": b"\0"}
-        return self.set_stream(1 + parameters, 1, parameters, heads=bytes(parameters), **strings)
+        strings = {"definitions": number(4 * key), "counts": b"\1", "explicit": b"\0", "path_heads": b"\0"}
+        return self.set_stream(1 + parameters, 1, parameters, column_heads=bytes(parameters), **strings)
 
     def set_loop(self, trips):
         """A stream that is a loop over SIGRETURN."""
-        strings = {"definitions": number(4 * 40) + b"\3\0", "counts": b"\0\1", "explicit": b"\1", "op_modes": b"\0"}
-        strings.update(ops=b"\x08", mask_modes=b"\0", masks=b"\1", heads=b"\1\2" + number(trips))
-        return self.set_stream(1, 1, 1, code_modes=b"\0", codes=b"\4", **strings)
+        strings = {"definitions": number(4 * 40) + b"\3\0", "counts": b"\0\1", "explicit": b"\1", "path_heads": b"\0"}
+        return self.set_stream(1, 1, 1, column_heads=b"\3" + number(trips), column_dense=b"\2", **strings)
 
     def blocks(self):
         head, payload = self.chunks[self.find(BLOCKS)]
@@ -196,8 +195,8 @@ def invalid(data):
     yield "not_a_recording", flip(plain, 0)
     yield "prologue_cut_off", plain[:15]
     yield "header_cut_off", plain[: first - 1]
-    yield "version_older", put(plain, 8, struct.pack("<I", 1))
-    yield "version_newer", put(plain, 8, struct.pack("<I", 3))
+    yield "version_older", put(plain, 8, struct.pack("<I", 2))
+    yield "version_newer", put(plain, 8, struct.pack("<I", 4))
     yield "header_too_long", put(plain, 12, struct.pack("<I", (1 << 24) + 1))
     yield "header_checksum", flip(plain, 16)
     d = draft()
@@ -303,13 +302,18 @@ def invalid(data):
     yield "kind_twice", changed(string("definitions", lambda s: s + b"\0"))
     yield "counts_differ", changed(string("counts", lambda s: bytes([s[0] + 1]) + s[1:]))
     yield "first_kind_undefined", changed(string("explicit", lambda s: b"\x7f" + s[1:]))
-    yield "symbol_unknown", changed(string("ops", lambda s: bytes([s[0] | 7]) + s[1:]))
-    yield "successor_unknown", changed(string("ops", lambda s: bytes([s[0] & 0xF8]) + s[1:]))
-    yield "mode_missing", changed(string("op_modes", lambda s: s[:-1]))
-    yield "mask_left_over", changed(string("masks", lambda s: s + b"\0"))
-    yield "head_of_no_column", changed(string("heads", lambda s: s + b"\0"))
-    yield "code_unknown", changed(string("codes", lambda s: b"\x0d" + s[1:]))
+    yield "path_code_unknown", changed(string("path_dense", lambda s: b"\5" + s[1:]))
+    yield "path_ends_elsewhere", changed(string("explicit", lambda s: s[:1] + b"\x7e" + s[2:]))
+    yield "path_with_a_least_number", changed(string("path_heads", lambda s: bytes([s[0] | 2]) + s[1:]))
+    yield "path_head_missing", changed(string("path_heads", lambda s: s[:-1]))
+    yield "run_too_long", changed(string("column_runs", lambda s: b"\x7f" + s[1:]))
+    yield "sparse_code_of_nothing", changed(string("column_sparse", lambda s: b"\0" + s[1:]))
+    yield "dense_code_left_over", changed(string("column_dense", lambda s: s + b"\0"))
+    yield "dense_codes_counted", changed(string("column_heads", lambda s: s.replace(b"\1", b"\5", 1)))
+    yield "head_of_no_column", changed(string("column_heads", lambda s: s + b"\0"))
+    yield "code_unknown", changed(string("column_dense", lambda s: b"\x0b" + s[1:]))
     yield "residual_missing", changed(string("plane0", lambda s: s[:-1]))
+    yield "relation_left_over", changed(string("relations", lambda s: s + b"\0\1"))
     yield "words_differ", draft().change_head(STREAM, words=1).data()
     yield "loop_without_trips", draft().set_loop(0).data()
     yield "loop_without_end", draft().set_loop(1 << 63).data()

@@ -45,24 +45,30 @@ def read_string(fields, most):
     return data
 
 
-# SEGMENTS
+# SERIES
+
+DENSE, LEAST = 1, 2
 
 
-def read_segments(strings, sizes):
-    """Segments of these sizes, from four strings."""
-    modes, plain, runs, others = strings
-    segments = []
-    for size in sizes:
-        mode = modes.number(257) if size else 0
-        if mode == 0:
-            segments.append(plain.bytes(size))
-            continue
-        favourite, segment = bytes([mode - 1]), b""
-        for _ in range(modes.number(size + 1)):
-            segment += favourite * runs.number(size) + others.bytes(1)
-        demand(len(segment) <= size, "a segment is too long")
-        segments.append(segment + favourite * (size - len(segment)))
-    return segments
+class Series:
+    """Many of them, from four strings."""
+
+    def __init__(self, strings):
+        self.heads, self.runs, self.sparse, self.dense = strings
+
+    def next(self, size):
+        """The codes at the places of the next series, 0 where it is as expected; and the flags of its head."""
+        head = self.heads.number()
+        codes, flags = head >> 2, head & 3
+        if flags & DENSE:
+            demand(codes == 0, "codes of a dense series are counted")
+            return self.dense.bytes(size), flags
+        demand(codes <= size, "more codes than places")
+        series = b""
+        for _ in range(codes):
+            series += bytes(self.runs.number(size - len(series))) + self.sparse.bytes(1)
+            demand(series[-1], "a code that is none")
+        return series + bytes(size - len(series)), flags
 
 
 # KINDS
@@ -72,7 +78,6 @@ class Kind:
     def __init__(self, key, body, sources):
         self.key, self.body, self.sources = key, body, sources
         self.arity = len(sources)
-        self.recent = [None] * 4
 
 
 NO_SOURCE = 16
@@ -107,62 +112,77 @@ class Leaves:
             yield [LEFT + self.table[head].ways_out[exit - 1].instruction]
 
 
+# PATHS
+
+EXPLICIT = 4
+
+
+def read_path(k, codes, explicit):
+    recent = [k + 1, k, k, k]
+    for code in codes:
+        demand(code <= EXPLICIT, "a code of unknown kind")
+        if code == EXPLICIT:
+            recent = [(k + unfold(explicit.number())) & WORD] + recent[:3]
+        else:
+            recent.insert(0, recent.pop(code))
+        yield recent[0]
+
+
 # COLUMNS
 
-STRIDE, RELATION, BEFORE, CONTEXT = range(4)
-
-
-def place(number, value):
-    return (value * 0x9E3779B97F4A7C15 & WORD ^ number * 0xC2B2AE3D27D4EB4F & WORD) >> 49
+OTHER, MISS = 1, 2
 
 
 class Column:
-    def __init__(self, number, source, shared):
-        self.number, self.source, self.shared = number, min(source, NO_SOURCE), shared
-        self.last = self.step = self.stride = self.anchor = 0
-        self.related, self.factor = self.source, 1
-        self.expected = RELATION
+    def __init__(self, least):
+        self.last = self.step = self.stride = 0
+        self.back, self.least = False, least
 
-    def predict(self, code):
-        if code == STRIDE:
-            return (self.last + self.stride) & WORD
-        if code == RELATION:
-            distance = self.shared.sources[self.related] - self.anchor
-            if self.factor <= -100:
-                moved = signed(distance) >> (-100 - self.factor)
-            else:
-                moved = self.factor * distance
-            return (self.last + moved) & WORD
-        if code == BEFORE:
-            return (self.last - self.step) & WORD
-        return self.shared.table[place(self.number, self.last)]
+    def predict(self, back):
+        return (self.last - self.step if back else self.last + self.stride) & WORD
 
-    def note(self, value):
-        self.shared.table[place(self.number, self.last)] = value
-
-    def update(self, value):
-        step = (value - self.last) & WORD
+    def update(self, number):
+        step = (number - self.last) & WORD
         if step == self.step:
             self.stride = step
-        self.step, self.last = step, value
-        self.anchor = self.shared.sources[self.related]
-        if self.source < NO_SOURCE:
-            self.shared.sources[self.source] = value
+        self.step, self.last = step, number
+
+    def numbers(self, codes, planes, features):
+        for code in codes:
+            if code == 0:
+                number = self.predict(self.back)
+            elif code == OTHER:
+                self.back = not self.back
+                number = self.predict(self.back)
+                features.add("back expected" if self.back else "on expected")
+            else:
+                demand(code <= MISS + 8, "a code of unknown kind")
+                residual = int.from_bytes(bytes(planes[b].byte() for b in range(code - MISS)), "little")
+                features.add("residual of the last" if self.least is None else "residual of the least")
+                number = (self.last + unfold(residual) if self.least is None else self.least + residual) & WORD
+            self.update(number)
+            yield number
 
 
-class Shared:
-    """What all columns of a chunk share."""
+# RELATIONS
 
-    def __init__(self):
-        self.sources = [0] * 17
-        self.table = [0] * (1 << 15)
+FREQUENT, RELATED_FROM = 64, 32
 
 
-# CODES AND RESIDUALS, DECODING EVENTS
+class Relation:
+    def __init__(self, related=NO_SOURCE, factor=1):
+        demand(related <= NO_SOURCE and factor >= -106, "a relation of unknown kind")
+        self.related, self.factor = related, factor
 
-FAILED, FRESH, EXPLICIT = 8, 4, 5
-MISS, RELATED = 4, 0x10
-BASE_RELATION, BASE_LAST, BASE_LEAST = range(3)
+    def part(self, sources):
+        d = sources[self.related]
+        return signed(d) >> (-100 - self.factor) if self.factor <= -100 else self.factor * d
+
+
+NO_RELATION = Relation()
+
+
+# DECODING EVENTS
 
 
 class Descriptors:
@@ -170,15 +190,17 @@ class Descriptors:
         self.most, self.features = most, features
         self.events = fields.number()
         demand(self.events <= most, "more events than the head says")
-        strings = [Fields(read_string(fields, 11 * most)) for _ in range(25)]
+        strings = [Fields(read_string(fields, 15 * most + 1)) for _ in range(20)]
         fields.end()
-        self.definitions, self.counts, self.explicit = strings[:3]
-        self.ops, self.masks, self.heads, self.codes = strings[3:7], strings[7:11], strings[11], strings[12:16]
-        self.planes, self.relations = strings[16:24], strings[24]
-        self.strings = strings
+        self.definitions, self.counts, self.explicit = strings[0], strings[1], strings[6]
+        self.paths, self.columns = Series(strings[2:6]), Series(strings[7:11])
+        self.planes, self.relations = strings[11:19], strings[19]
         self.leaves = Leaves(table)
         self.define()
-        self.sort()
+        self.first = self.explicit.number()
+        self.read()
+        for string in strings:
+            string.end()
 
     def define(self):
         """KINDS: definitions."""
@@ -197,106 +219,55 @@ class Descriptors:
         distinct = {(k.key, tuple(k.body or ())) for k in self.kinds}
         demand(len(distinct) == len(self.kinds), "a kind is defined twice")
 
-    def sort(self):
-        """Gives every kind its ops and masks, and every column its codes and residuals."""
-        shared = Shared()
-        self.columns = []
-        all_ops = read_segments(self.ops, [self.counts.number(self.events + 1) for _ in self.kinds])
-        demand(sum(map(len, all_ops)) == self.events, "another number of ops than of events")
-        failed = [sum(1 for op in ops if op & FAILED) for ops in all_ops]
-        mask_sizes = [(kind.arity + 7) // 8 for kind in self.kinds]
-        all_masks = read_segments(self.masks, [n * size for n, size in zip(failed, mask_sizes)])
-        for kind, ops, masks, size in zip(self.kinds, all_ops, all_masks, mask_sizes):
-            kind.ops = iter(ops)
-            each = [masks[at : at + size] for at in range(0, len(masks), max(size, 1))]
-            kind.masks = iter([int.from_bytes(mask, "little") for mask in each])
-            kind.columns = [Column(len(self.columns) + j, s, shared) for j, s in enumerate(kind.sources)]
-            self.columns += kind.columns
-        counts = [self.column_head(column) for column in self.columns]
-        for column, codes in zip(self.columns, read_segments(self.codes, counts)):
-            column.codes = iter(codes)
-            column.residuals = iter([self.residual(code & ~RELATED) for code in codes if code & ~RELATED >= MISS])
+    def read(self):
+        """Gives every kind its path, and every column its numbers."""
+        definitions = sum(1 + len(kind.body or ()) for kind in self.kinds)
+        for kind in self.kinds:
+            kind.count = self.counts.number(self.events + 1)
+        demand(sum(kind.count for kind in self.kinds) == self.events, "another number of events")
+        parameters = sum(kind.count * kind.arity for kind in self.kinds)
+        demand(self.events + parameters + definitions <= self.most, "more parameters than the head says")
+        used = [(k, kind) for k, kind in enumerate(self.kinds) if kind.count]
+        for k, kind in used:
+            codes, flags = self.paths.next(kind.count)
+            demand(not flags & LEAST, "a path with a least number")
+            kind.path = iter(list(read_path(k, codes, self.explicit)))
+        for _, kind in used:
+            kind.numbers, kind.relations = [], []
+            for _ in range(kind.arity):
+                codes, flags = self.columns.next(kind.count)
+                column = Column(self.columns.heads.number() if flags & LEAST else None)
+                kind.numbers.append(list(column.numbers(codes, self.planes, self.features)))
+        for _, kind in used:
+            if kind.body is None and kind.count >= FREQUENT:
+                kind.relations = [self.relation() for _ in range(kind.arity)]
+            else:
+                kind.relations = [NO_RELATION] * kind.arity
+            kind.rows = enumerate(list(zip(*kind.numbers)) if kind.arity else [()] * kind.count)
 
-    def column_head(self, column):
-        count = self.heads.number(self.most + 1)
-        column.base = self.heads.byte() if count else BASE_RELATION
-        column.least = self.heads.number() if column.base == BASE_LEAST else 0
-        demand(column.base <= BASE_LEAST, "a base of unknown kind")
-        return count
-
-    def residual(self, code):
-        demand(code <= MISS + 8, "a code of unknown kind")
-        return int.from_bytes(bytes(self.planes[b].byte() for b in range(code - MISS)), "little")
+    def relation(self):
+        relation = Relation(self.relations.byte(), signed(self.relations.byte(), 8))
+        if relation.related < NO_SOURCE:
+            self.features.add("relation by shift" if relation.factor <= -100 else "relation")
+        return relation
 
     def records(self):
         """DECODING EVENTS: one by one; each is expanded to its records."""
-        fresh, parameters = 0, 0
-        definitions = sum(1 + len(kind.body or ()) for kind in self.kinds)
-        k = self.explicit.number(len(self.kinds)) if self.events else 0
-        for i in range(self.events):
+        sources = [0] * (NO_SOURCE + 1)
+        k = self.first
+        for _ in range(self.events):
+            demand(0 <= k < len(self.kinds) and self.kinds[k].count, "an event of a kind that is not")
             kind = self.kinds[k]
-            fresh = max(fresh, k + 1)
-            op = self.next(kind.ops)
-            demand(op < 16, "an op of unknown kind")
-            mask = self.next(kind.masks) if op & FAILED else 0
-            values = [self.value(column, mask >> j & 1) for j, column in enumerate(kind.columns)]
-            parameters += len(values)
-            demand(self.events + parameters + definitions <= self.most, "more parameters than the head says")
-            yield from self.expand(kind, values)
-            if i + 1 < self.events:
-                k = self.next_kind(kind.recent, op & 7, fresh)
-        for string in self.strings:
-            string.end()
-        for kind in self.kinds:
-            demand(next(kind.ops, None) is None and next(kind.masks, None) is None, "ops are left over")
-        for column in self.columns:
-            demand(next(column.codes, None) is None, "codes are left over")
-
-    @staticmethod
-    def next(items):
-        item = next(items, None)
-        demand(item is not None, "a list ends too early")
-        return item
-
-    def next_kind(self, recent, symbol, fresh):
-        if symbol < 4:
-            k = recent.pop(symbol)
-            demand(k is not None, "a successor that was not")
-        else:
-            demand(symbol in (FRESH, EXPLICIT), "a symbol of unknown kind")
-            k = fresh if symbol == FRESH else self.explicit.number()
-            demand(k < len(self.kinds), "an event of a kind that is not defined")
-            recent.pop()
-        recent.insert(0, k)
-        return k
-
-    def value(self, column, failed):
-        value = column.predict(column.expected)
-        if failed:
-            byte = self.next(column.codes)
-            code = byte & ~RELATED
-            if code < MISS:
-                value = column.predict(code)
-                column.expected = code
-                self.features.add(("stride", "relation", "before", "context")[code] + " expected")
-            else:
-                residual = self.next(column.residuals)
-                self.features.add(("residual of a relation", "residual of the last", "residual of the least")[column.base])
-                if column.base == BASE_RELATION:
-                    value = column.predict(RELATION) + unfold(residual)
-                elif column.base == BASE_LAST:
-                    value = column.last + unfold(residual)
-                else:
-                    value = column.least + residual
-                value &= WORD
-            column.note(value)
-            if byte & RELATED:
-                related, factor = self.relations.byte(), signed(self.relations.byte(), 8)
-                demand(related < NO_SOURCE and factor >= -106, "a relation of unknown kind")
-                column.related, column.factor = related, factor
-                self.features.add("relation by shift" if factor <= -100 else "relation")
-        column.update(value)
-        return value
+            i, numbers = next(kind.rows, (None, None))
+            demand(numbers is not None, "more events of a kind than there are")
+            parameters = []
+            for number, relation, source in zip(numbers, kind.relations, kind.sources):
+                value = (number + (relation if i >= RELATED_FROM else NO_RELATION).part(sources)) & WORD
+                if source < NO_SOURCE:
+                    sources[source] = value
+                parameters.append(value)
+            yield from self.expand(kind, parameters)
+            k = next(kind.path)
 
     def expand(self, kind, parameters):
         """KINDS: the records that an event stands for."""

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// Cargo's target directory: the nearest one above this program that cargo has tagged.
-fn target_directory() -> &'static Path {
+pub fn target_directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
         let program = std::env::current_exe().unwrap_or_default();

@@ -7,9 +7,10 @@
 //! process on another core and is not counted (`docs/benchmarks.md` says how).
 //!
 //! Bounds stand beside the ratios, so that a table is also a verdict.
-//! `bench sizes` is another table: what the recordings weigh.
+//! `bench sizes` is another table: what the recordings weigh; and so is `bench record`: how long a user waits for them.
 
 mod measure;
+mod record;
 mod report;
 mod sizes;
 mod workloads;
@@ -52,8 +53,10 @@ impl Measured {
 }
 
 pub fn run(args: &[String]) -> Outcome {
-    if let Some(("sizes", rest)) = args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
-        return sizes::run(rest);
+    match args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        Some(("sizes", rest)) => return sizes::run(rest),
+        Some(("record", rest)) => return record::run(rest),
+        _ => {}
     }
     let options = parse(args)?;
     let chosen: Vec<&'static Workload> = if options.names.is_empty() {

@@ -1,34 +1,18 @@
-//! What is predicted of one parameter of one kind: a column.
+//! How a column, one parameter of one kind, is written: its *form*.
 //!
-//! Four predictions, from the column's own past and from the *sources*, the latest values of
-//! parameters that share a source (see [`Leaf`](crate::Leaf)):
+//! A column's values are rarely news: a register is where it was when it was last seen, an index has moved as the pointer
+//! that follows from it. So what is written of a value is what is left when its *relation* to a *source* has been taken away:
+//! `value - factor * source`, where the source is the latest value of a parameter that shares it (see
+//! [`Leaf`](crate::Leaf)). If the relation holds, that does not change. Columns begin without a relation; the encoder looks for them
+//! where a kind is frequent, and tells the decoder.
 //!
-//! | code | prediction |
-//! |---|---|
-//! | [`STRIDE`] | the last value, moved by the last distance seen twice in a row |
-//! | [`RELATION`] | the last value, moved as a source has moved since, times a factor |
-//! | [`BEFORE`] | the value before the last |
-//! | [`CONTEXT`] | the value that came after the last value's previous occurrence |
-//!
-//! Each column expects one of them, the one that was right when last the expectation failed. The
-//! relation begins as "its own source, moved as that has moved"; the encoder looks for better ones
-//! and tells the decoder. It is what makes an index, a pointer into the array and the loop's
-//! counter cost as much as one of them.
-//!
-//! Encoder and decoder both run this code on the same values, so that their states agree.
+//! Encoder and decoder both keep the sources up to date, so that they agree.
 use crate::SOURCES;
-use alloc::vec;
-use alloc::vec::Vec;
 
-pub const STRIDE: u8 = 0;
-pub const RELATION: u8 = 1;
-pub const BEFORE: u8 = 2;
-pub const CONTEXT: u8 = 3;
-
-/// How a column follows a source: `value += factor * movement`, or `movement >> shift` if the
-/// factor is [`SHIFT`]` - shift`.
+/// How a column follows a source: `factor * source`, or `source >> shift` if the factor is [`SHIFT`]` - shift`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Relation {
+    /// Below [`SOURCES`], or [`ZERO`] for none.
     pub source: u8,
     pub factor: i8,
 }
@@ -38,10 +22,23 @@ const SHIFT: i8 = -100;
 const MOST_SHIFT: i8 = 6;
 const MOST_FACTOR: u64 = 64;
 
+/// The latest value of each source. Two more places keep those without a source from being told apart.
+pub(crate) type Sources = [u64; 2 * SOURCES];
+/// Is never written, and so is zero.
+const ZERO: u8 = SOURCES as u8;
+/// Is never read.
+const NOWHERE: u8 = SOURCES as u8 + 1;
+
 impl Relation {
+    /// None at all: values are written as they are.
+    pub const NONE: Relation = Relation {
+        source: ZERO,
+        factor: 1,
+    };
+
     /// `None` if the bytes mean nothing.
     pub fn checked(source: u8, factor: i8) -> Option<Relation> {
-        let fine = (source as usize) < SOURCES && factor >= SHIFT - MOST_SHIFT;
+        let fine = source <= ZERO && factor >= SHIFT - MOST_SHIFT;
         fine.then_some(Relation { source, factor })
     }
 
@@ -54,9 +51,10 @@ impl Relation {
         }
     }
 
-    fn moved(self, movement: u64) -> u64 {
+    /// What of a column follows from this value of the source.
+    pub fn part(self, source: u64) -> u64 {
         let (times, shift) = self.steps();
-        moved(movement, times, shift)
+        part(source, times, shift)
     }
 
     /// The relation by which `value` has moved if `source` has moved by `movement`.
@@ -84,7 +82,7 @@ impl Relation {
                 source,
                 factor: SHIFT + up as i8,
             };
-            return (relation.moved(movement) == value).then_some(relation);
+            return (relation.part(movement) == value).then_some(relation);
         }
         let (m, v) = (i32::try_from(movement as i64).ok()?, i32::try_from(value as i64).ok()?);
         let fits = u64::from(v.unsigned_abs()) <= MOST_FACTOR * u64::from(m.unsigned_abs());
@@ -96,147 +94,63 @@ impl Relation {
 }
 
 #[inline(always)]
-const fn moved(movement: u64, times: i8, shift: u8) -> u64 {
-    (movement as i64).wrapping_mul(times as i64).wrapping_shr(shift as u32) as u64
+const fn part(source: u64, times: i8, shift: u8) -> u64 {
+    (source as i64).wrapping_mul(times as i64).wrapping_shr(shift as u32) as u64
 }
 
-/// The latest value of each source; the last one stands for none and stays zero.
-pub(crate) type Sources = [u64; SOURCES + 1];
-
+/// A column's own source, and its relation in the form in which it is worked out.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Column {
-    last: u64,
-    /// Distance of the last value from the one before.
-    step: u64,
-    /// Last distance seen twice in a row.
-    stride: u64,
-    /// The related source's value at the last value.
-    anchor: u64,
-    relation: Relation,
-    /// The relation's steps.
+pub(crate) struct Form {
+    own: u8,
+    source: u8,
     times: i8,
     shift: u8,
-    /// Source of this column's own values.
-    source: u8,
-    /// The prediction that is expected to be right.
-    pub expected: u8,
-    /// The encoder has noted the sources at the last value.
-    pub noted: bool,
 }
 
-impl Column {
-    pub fn new(source: Option<u8>) -> Column {
-        let none = SOURCES as u8;
-        let source = source.map_or(none, |s| s.min(none));
-        Column {
-            last: 0,
-            step: 0,
-            stride: 0,
-            anchor: 0,
-            relation: Relation { source, factor: 1 },
+impl Form {
+    /// That of a column with this source, before anything better is known.
+    pub fn new(source: Option<u8>) -> Form {
+        Form {
+            own: source.filter(|&s| (s as usize) < SOURCES).unwrap_or(NOWHERE),
+            source: ZERO,
             times: 1,
             shift: 0,
-            source,
-            expected: RELATION,
-            noted: false,
         }
     }
 
-    #[inline]
-    pub fn last(&self) -> u64 {
-        self.last
-    }
-    #[inline]
-    pub fn stride(&self) -> u64 {
-        self.last.wrapping_add(self.stride)
-    }
-    #[inline]
-    pub fn relation(&self, sources: &Sources) -> u64 {
-        let movement = sources[self.relation.source as usize].wrapping_sub(self.anchor);
-        self.last.wrapping_add(moved(movement, self.times, self.shift))
-    }
-    #[inline]
-    pub fn before(&self) -> u64 {
-        self.last.wrapping_sub(self.step)
+    pub fn relate(&mut self, relation: Relation) {
+        self.source = relation.source;
+        (self.times, self.shift) = relation.steps();
     }
 
-    /// The prediction that is expected to be right. The two that mostly are cost no branch.
+    /// Its own source, if it has one.
+    pub fn own(self) -> Option<u8> {
+        ((self.own as usize) < SOURCES).then_some(self.own)
+    }
+
+    /// Its relation as it was given.
+    pub fn relation(self) -> Relation {
+        let factor = if self.shift > 0 {
+            SHIFT - self.shift as i8
+        } else {
+            self.times
+        };
+        Relation {
+            source: self.source,
+            factor,
+        }
+    }
+
+    /// What follows from the sources.
     #[inline(always)]
-    pub fn expect(&self, sources: &Sources, contexts: &Contexts, number: usize) -> u64 {
-        let (strided, related) = (self.stride(), self.relation(sources));
-        if self.expected <= RELATION {
-            return if self.expected == RELATION { related } else { strided };
-        }
-        self.predict(self.expected, sources, contexts, number)
-    }
-
-    /// The prediction with this code.
-    pub fn predict(&self, code: u8, sources: &Sources, contexts: &Contexts, number: usize) -> u64 {
-        match code {
-            STRIDE => self.stride(),
-            RELATION => self.relation(sources),
-            BEFORE => self.before(),
-            _ => contexts.after(number, self.last),
-        }
+    pub fn part(self, sources: &Sources) -> u64 {
+        part(sources[self.source as usize % sources.len()], self.times, self.shift)
     }
 
     /// Takes in the value that came.
     #[inline(always)]
-    pub fn update(&mut self, value: u64, sources: &mut Sources) {
-        let step = value.wrapping_sub(self.last);
-        if step == self.step {
-            self.stride = step;
-        }
-        self.step = step;
-        self.last = value;
-        self.anchor = sources[self.relation.source as usize];
-        if (self.source as usize) < SOURCES {
-            sources[self.source as usize] = value;
-        }
-    }
-
-    pub fn related(&self) -> Relation {
-        self.relation
-    }
-    pub fn relate(&mut self, relation: Relation) {
-        self.relation = relation;
-        (self.times, self.shift) = relation.steps();
-    }
-}
-
-/// What came after which value, for all columns together: a table that forgets.
-#[derive(Clone, Debug)]
-pub(crate) struct Contexts {
-    next: Vec<u64>,
-}
-
-const CONTEXT_BITS: u32 = 15;
-
-impl Default for Contexts {
-    fn default() -> Contexts {
-        Contexts {
-            next: vec![0; 1 << CONTEXT_BITS],
-        }
-    }
-}
-
-impl Contexts {
-    pub fn clear(&mut self) {
-        self.next.fill(0);
-    }
-    #[inline]
-    fn place(number: usize, last: u64) -> usize {
-        let mixed = last.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (number as u64).wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
-        (mixed >> (64 - CONTEXT_BITS)) as usize
-    }
-    /// What followed `last` in column `number`, when that was last noted.
-    #[inline]
-    pub fn after(&self, number: usize, last: u64) -> u64 {
-        self.next[Contexts::place(number, last)]
-    }
-    #[inline]
-    pub fn note(&mut self, number: usize, last: u64, next: u64) {
-        self.next[Contexts::place(number, last)] = next;
+    pub fn note(self, value: u64, sources: &mut Sources) {
+        sources[self.own as usize % sources.len()] = value;
     }
 }
 
@@ -270,25 +184,27 @@ mod tests {
             let guess = Relation::guess(2, movement, value);
             assert_eq!(guess.map(|g| g.factor), factor, "{movement} {value}");
             if let Some(guess) = guess {
-                assert_eq!(guess.moved(movement), value);
+                assert_eq!(guess.part(movement), value);
                 assert_eq!(Relation::checked(guess.source, guess.factor), Some(guess));
             }
         }
-        assert_eq!(Relation::checked(16, 1), None);
+        assert_eq!(Relation::checked(ZERO, 1), Some(Relation::NONE));
+        assert_eq!(Relation::checked(ZERO + 1, 1), None);
         assert_eq!(Relation::checked(0, SHIFT - MOST_SHIFT - 1), None);
     }
 
     #[test]
-    fn a_column_follows_another_of_the_same_source() {
-        let mut sources: Sources = [0; SOURCES + 1];
-        let (mut a, mut b) = (Column::new(Some(3)), Column::new(Some(3)));
-        for value in [100, 1000, 17, 5] {
-            a.update(value, &mut sources);
-            if value != 100 {
-                assert_eq!(b.relation(&sources), value + 8);
-            }
-            b.update(value + 8, &mut sources);
+    fn what_is_left_of_a_column_that_follows_its_source_does_not_change() {
+        let mut sources: Sources = [0; 2 * SOURCES];
+        let (a, mut b, c) = (Form::new(Some(3)), Form::new(Some(4)), Form::new(None));
+        b.relate(Relation { source: 3, factor: 8 });
+        for value in [100, 1000, 17, 5u64.wrapping_neg()] {
+            a.note(value, &mut sources);
+            let follows = value.wrapping_mul(8).wrapping_add(7);
+            assert_eq!(follows.wrapping_sub(b.part(&sources)), 7);
+            b.note(follows, &mut sources);
+            assert_eq!((a.part(&sources), c.part(&sources)), (0, 0));
+            c.note(9, &mut sources);
         }
-        assert_eq!(b.before(), 25);
     }
 }

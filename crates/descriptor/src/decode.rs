@@ -7,39 +7,45 @@
 //! 1. *definitions*, one per kind: `zigzag(key - last leaf's key) * 2` is a leaf;
 //!    `length * 2 + 1` a loop, followed by the numbers of its body's kinds, all smaller than its own;
 //! 2. *counts*: events of each kind;
-//! 3. *explicit*: the first event's kind, and those of symbol [`EXPLICIT`], in order of events;
-//! 4. *ops*, one byte per event, in a [segment](crate::segments) per kind: bits 0–2 a symbol for the kind of the next event,
-//!    bit 3 ([`FAILED`]) that not all parameters were as expected;
-//! 5. *masks*, for each event with [`FAILED`], in a segment per kind: bit `j` for parameter `j`;
-//! 6. *heads*, one per column (parameter of a kind, in order): number of codes, and unless that is
-//!    zero the base of its residuals, and for [`BASE_LEAST`] the least value;
-//! 7. *codes*, one per failed parameter, in a segment per column: which prediction was right, or [`MISS`]
-//!    plus the residual's length in bytes; plus [`RELATED`] if a new relation begins after it;
-//! 8. *planes* 0–7: byte `b` of every residual that has one, sorted by column;
-//! 9. *relations*: source and factor of each new relation, in order of events.
+//! 3. the *paths*, four streams: the kind of the event after each event of a kind, kind by kind;
+//! 4. *explicit*: the first event's kind, and for each code [`EXPLICIT`] in a path how far the kind is from the path's own;
+//! 5. the *columns*, four streams: for each kind and each of its parameters what is left of the values when what follows from the sources
+//!    has been taken away;
+//! 6. *planes* 0–7: byte `b` of every residual that has one, in the order of the columns;
+//! 7. *relations*: source and factor of each column of leaves that have [`FREQUENT`] events; they are in effect from the event
+//!    with number [`RELATED_FROM`] on.
 //!
-//! Symbols below [`RECENT`] are ranks in a move-to-front list that each kind keeps of its
-//! successors; [`FRESH`] is the lowest number above all kinds so far.
+//! Paths and columns are *series* of numbers, each of which is as expected (0) or has a code. The four streams are *heads*, one for each
+//! series; *runs* and *sparse*, for each code how many numbers are as expected before it, and the code; and *dense*, a byte for every
+//! number of series that have [`DENSE`] in their head. The head is `codes * 4 + flags`, without the codes if it is dense.
+//!
+//! A path expects the kind that came last time, at first the one with the next number. Codes below [`RECENT`] are
+//! ranks in a move-to-front list. What a column expects is in [`series`](crate::series); its codes are [`OTHER`] if the other prediction
+//! is right, or [`MISS`] plus the residual's length in bytes. Residuals are signed distances from the last number, or from a least one that stands behind
+//! the head if that has [`LEAST`].
 use crate::bytes::{take, unzigzag};
-use crate::column::{Column, Contexts, Relation, Sources};
+use crate::column::{Form, Relation, Sources};
 use crate::dictionary::{Definition, Dictionary, MOST_PARAMETERS};
 use crate::events::Events;
-use crate::segments::read_segments;
+use crate::series::Past;
 use crate::streams::{read, Pack};
 use crate::{Alphabet, SOURCES};
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// Successors that are remembered of each kind.
 pub(crate) const RECENT: usize = 4;
-pub(crate) const FRESH: u8 = 4;
-pub(crate) const EXPLICIT: u8 = 5;
-pub(crate) const FAILED: u8 = 8;
-pub(crate) const MISS: u8 = 4;
-pub(crate) const RELATED: u8 = 0x10;
-pub(crate) const BASE_RELATION: u8 = 0;
-pub(crate) const BASE_LAST: u8 = 1;
-pub(crate) const BASE_LEAST: u8 = 2;
+pub(crate) const EXPLICIT: u8 = 4;
+/// Codes in columns.
+pub(crate) const OTHER: u8 = 1;
+pub(crate) const MISS: u8 = 2;
 pub(crate) const STREAM_PLANES: usize = 8;
+/// Flags in heads.
+pub(crate) const DENSE: u64 = 1;
+pub(crate) const LEAST: u64 = 2;
+/// Events that make a leaf's relations worth telling, and the event from which on they hold.
+pub(crate) const FREQUENT: u32 = 64;
+pub(crate) const RELATED_FROM: u32 = 32;
 
 /// Moves entry `rank` of a list of successors to the front.
 #[inline]
@@ -88,23 +94,21 @@ impl core::fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
+/// A kind on the way through its events.
+#[derive(Clone, Copy)]
 struct Kind {
-    arity: usize,
-    column: usize,
-    recent: [u32; RECENT],
-    op: usize,
-    op_end: usize,
-    mask: usize,
+    arity: u32,
+    /// Its first form.
+    column: u32,
+    /// Where its next values stand, and its next successor.
+    value: u32,
+    event: u32,
+    event_end: u32,
+    /// Events until its relations hold.
+    until: u32,
 }
 
-/// What a column has left of its streams.
-struct Coded {
-    base: u8,
-    least: u64,
-    code: usize,
-    code_end: usize,
-    residual: usize,
-}
+const NEVER: u32 = u32::MAX;
 
 /// Reads back what [`encode`](crate::encode) wrote, all of `bytes`. `most` bounds the events, their parameters, and their
 /// kinds: it is at least [`Events::size`] of what was encoded.
@@ -117,130 +121,49 @@ pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: us
     let definitions = read(&mut from, most.saturating_mul(8), pack)?;
     let dictionary = define(&definitions, alphabet, most)?;
     let counts = read(&mut from, most.saturating_mul(4), pack)?;
-    let explicit = read(&mut from, most.saturating_mul(5), pack)?;
-    let (mut columns, mut kinds) = (Vec::new(), Vec::new());
-    lay_out(&dictionary, alphabet, &counts, (n, most), &mut kinds, &mut columns)?;
-    let ops = read_segments(&mut from, kinds.iter().map(|k| k.op_end - k.op), n, pack)?;
-    let sizes = mask_sizes(&mut kinds, &ops);
-    let masks = read_segments(&mut from, sizes.into_iter(), most, pack)?;
-    let heads = read(&mut from, most.saturating_mul(11), pack)?;
-    let mut coded = column_heads(&heads, columns.len(), most)?;
-    let codes = read_segments(&mut from, coded.iter().map(|c| c.code_end - c.code), most, pack)?;
-    let mut planes: [Vec<u8>; STREAM_PLANES] = Default::default();
-    for plane in &mut planes {
-        *plane = read(&mut from, codes.len(), pack)?;
-    }
-    let residuals = residuals(&mut coded, &codes, &planes)?;
-    let relations = read(&mut from, codes.len().saturating_mul(2), pack)?;
+    let (kinds, mut forms) = lay_out(&dictionary, alphabet, &counts, (n, most))?;
+    let (successors, first) = read_paths(&mut from, &kinds, (n, most), pack)?;
+    let (rows, related) = read_columns(&mut from, &kinds, &forms, pack)?;
     if !from.is_empty() {
         return Err(Error::Inconsistent);
     }
 
+    let mut kinds = kinds;
     let mut events = Events::new(dictionary);
-    let mut sources: Sources = [0; SOURCES + 1];
-    let mut contexts = Contexts::default();
-    let (mut explicit, mut relations) = (explicit.as_slice(), relations.chunks_exact(2));
+    let mut sources: Sources = [0; 2 * SOURCES];
     events.kinds.reserve_exact(n);
     events.starts.reserve_exact(n);
-    let mut next = Symbol::Explicit;
-    let (mut fresh, mut before) = (0, 0);
+    events.values.resize(rows.len(), 0);
+    let (kinds, forms) = (kinds.as_mut_slice(), forms.as_mut_slice());
+    let mut left = events.values.as_mut_slice();
+    let mut end = 0;
+    let mut k = first;
     for _ in 0..n {
-        let k = match next {
-            Symbol::Known(k) => k,
-            Symbol::Fresh => fresh,
-            Symbol::Explicit => {
-                let k = take(&mut explicit).ok_or(Error::CutOff)?;
-                u32::try_from(k).map_err(|_| Error::Inconsistent)?
-            }
-        };
-        if k as usize >= kinds.len() {
+        let kind = kinds.get_mut(k as usize).ok_or(Error::Inconsistent)?;
+        if kind.event == kind.event_end {
             return Err(Error::Inconsistent);
-        }
-        if !matches!(next, Symbol::Known(_)) && !events.kinds.is_empty() {
-            let recent = &mut kinds[before as usize].recent;
-            push_front(recent, k);
-        }
-        fresh = fresh.max(k + 1);
-        before = k;
-        let kind = &mut kinds[k as usize];
-        if kind.op == kind.op_end {
-            return Err(Error::Inconsistent);
-        }
-        let op = ops[kind.op];
-        kind.op += 1;
-        if events.values.len() + kind.arity > most {
-            return Err(Error::TooLong);
-        }
-        let own = &mut columns[kind.column..kind.column + kind.arity];
-        if op & FAILED == 0 {
-            for (j, column) in own.iter_mut().enumerate() {
-                let value = column.expect(&sources, &contexts, kind.column + j);
-                column.update(value, &mut sources);
-                events.values.push(value);
-            }
-        } else {
-            let size = kind.arity.div_ceil(8);
-            let mask = masks.get(kind.mask..kind.mask + size).ok_or(Error::CutOff)?;
-            kind.mask += size;
-            for (j, column) in own.iter_mut().enumerate() {
-                let number = kind.column + j;
-                let mut value = column.expect(&sources, &contexts, number);
-                if mask[j / 8] >> (j % 8) & 1 == 1 {
-                    let coded = &mut coded[number];
-                    if coded.code == coded.code_end {
-                        return Err(Error::Inconsistent);
-                    }
-                    let code = codes[coded.code];
-                    coded.code += 1;
-                    let right = code & !RELATED;
-                    if right < MISS {
-                        value = column.predict(right, &sources, &contexts, number);
-                        column.expected = right;
-                    } else {
-                        let residual = residuals[coded.residual];
-                        coded.residual += 1;
-                        value = match coded.base {
-                            BASE_RELATION => column.relation(&sources).wrapping_add(unzigzag(residual)),
-                            BASE_LAST => column.last().wrapping_add(unzigzag(residual)),
-                            _ => coded.least.wrapping_add(residual),
-                        };
-                    }
-                    contexts.note(number, column.last(), value);
-                    if code & RELATED != 0 {
-                        let bytes = relations.next().ok_or(Error::CutOff)?;
-                        column.relate(Relation::checked(bytes[0], bytes[1] as i8).ok_or(Error::Inconsistent)?);
-                    }
-                }
-                column.update(value, &mut sources);
-                events.values.push(value);
-            }
         }
         events.kinds.push(k);
-        events.starts.push(events.values.len() as u32);
-        next = match op & !FAILED {
-            rank if (rank as usize) < RECENT => {
-                let recent = &mut kinds[k as usize].recent;
-                to_front(recent, rank as usize);
-                Symbol::Known(recent[0])
-            }
-            FRESH => Symbol::Fresh,
-            EXPLICIT => Symbol::Explicit,
-            _ => return Err(Error::Inconsistent),
-        };
+        end += kind.arity;
+        events.starts.push(end);
+        k = successors[kind.event as usize];
+        kind.event += 1;
+        let arity = kind.arity as usize;
+        let row = &rows[kind.value as usize..][..arity];
+        kind.value += kind.arity;
+        let columns = kind.column as usize..kind.column as usize + arity;
+        if kind.until == 0 {
+            forms[columns.clone()].copy_from_slice(&related[columns.clone()]);
+        }
+        kind.until = kind.until.wrapping_sub(1);
+        let (values, rest) = left.split_at_mut(arity);
+        left = rest;
+        for ((value, number), form) in values.iter_mut().zip(row).zip(&forms[columns]) {
+            *value = number.wrapping_add(form.part(&sources));
+            form.note(*value, &mut sources);
+        }
     }
-    if explicit.is_empty() && relations.next().is_none() && relations.remainder().is_empty() {
-        Ok(events)
-    } else {
-        Err(Error::Inconsistent)
-    }
-}
-
-/// How the next event's kind is told.
-#[derive(Clone, Copy)]
-enum Symbol {
-    Known(u32),
-    Fresh,
-    Explicit,
+    Ok(events)
 }
 
 fn define(bytes: &[u8], alphabet: &impl Alphabet, most: usize) -> Result<Dictionary, Error> {
@@ -283,121 +206,328 @@ fn define(bytes: &[u8], alphabet: &impl Alphabet, most: usize) -> Result<Diction
     Ok(dictionary)
 }
 
-/// Kinds and columns in their initial states.
+/// Kinds at the beginning of their events, and the forms of the columns of those that have any.
 fn lay_out(
     dictionary: &Dictionary,
     alphabet: &impl Alphabet,
     counts: &[u8],
     (events, most): (usize, usize),
-    kinds: &mut Vec<Kind>,
-    columns: &mut Vec<Column>,
-) -> Result<(), Error> {
+) -> Result<(Vec<Kind>, Vec<Form>), Error> {
+    let (mut kinds, mut forms) = (Vec::with_capacity(dictionary.len()), Vec::new());
     let mut from = counts;
-    let mut op = 0usize;
+    let (mut event, mut value) = (0usize, 0usize);
     for kind in 0..dictionary.len() as u32 {
         let count = usize::try_from(take(&mut from).ok_or(Error::CutOff)?).unwrap_or(usize::MAX);
-        let end = op
+        let event_end = event
             .checked_add(count)
             .filter(|&e| e <= events)
             .ok_or(Error::Inconsistent)?;
         let arity = dictionary.arity(kind);
-        kinds.push(Kind {
-            arity,
-            column: columns.len(),
-            recent: [u32::MAX; RECENT],
-            op,
-            op_end: end,
-            mask: 0,
-        });
-        op = end;
-        // Kinds that are used have no more columns than there are values, and those that are only in the bodies of loops
-        // no more than the loops.
-        if columns.len() + arity > most.saturating_mul(2) {
-            return Err(Error::TooLong);
-        }
-        let sources = match dictionary.definition(kind) {
-            Definition::Leaf(key) => alphabet.leaf(*key).map_or(&[][..], |l| l.sources),
-            Definition::Loop(_) => &[],
-        };
-        columns.extend((0..arity).map(|j| Column::new(sources.get(j).copied())));
-    }
-    if op != events || !from.is_empty() {
-        return Err(Error::Inconsistent);
-    }
-    Ok(())
-}
-
-/// The bytes of each kind's masks; also tells the kinds where theirs begin.
-fn mask_sizes(kinds: &mut [Kind], ops: &[u8]) -> Vec<usize> {
-    let mut at = 0usize;
-    let size = |kind: &mut Kind| {
-        let failed = ops[kind.op..kind.op_end].iter().filter(|&&o| o & FAILED != 0).count();
-        kind.mask = at;
-        at = at.saturating_add(failed.saturating_mul(kind.arity.div_ceil(8)));
-        at - kind.mask
-    };
-    kinds.iter_mut().map(size).collect()
-}
-
-/// What the heads tell of each column.
-fn column_heads(heads: &[u8], columns: usize, most: usize) -> Result<Vec<Coded>, Error> {
-    let mut from = heads;
-    let mut coded = Vec::with_capacity(columns);
-    let mut code = 0usize;
-    for _ in 0..columns {
-        let count = usize::try_from(take(&mut from).ok_or(Error::CutOff)?).unwrap_or(usize::MAX);
-        let end = code.checked_add(count).filter(|&e| e <= most).ok_or(Error::TooLong)?;
-        let mut this = Coded {
-            base: BASE_RELATION,
-            least: 0,
-            code,
-            code_end: end,
-            residual: 0,
+        let value_end = count.checked_mul(arity).and_then(|v| v.checked_add(value));
+        let value_end = value_end.filter(|&v| v <= most).ok_or(Error::TooLong)?;
+        let mut this = Kind {
+            arity: arity as u32,
+            column: forms.len() as u32,
+            value: u32::try_from(value).map_err(|_| Error::TooLong)?,
+            event: u32::try_from(event).map_err(|_| Error::TooLong)?,
+            event_end: u32::try_from(event_end).map_err(|_| Error::TooLong)?,
+            until: NEVER,
         };
         if count > 0 {
-            let base = take(&mut from).ok_or(Error::CutOff)?;
-            this.base = u8::try_from(base)
-                .ok()
-                .filter(|&b| b <= BASE_LEAST)
-                .ok_or(Error::Inconsistent)?;
-            if this.base == BASE_LEAST {
-                this.least = take(&mut from).ok_or(Error::CutOff)?;
+            let mut sources = &[][..];
+            if let Definition::Leaf(key) = dictionary.definition(kind) {
+                sources = alphabet.leaf(*key).map_or(&[][..], |l| l.sources);
+                if count >= FREQUENT as usize {
+                    this.until = RELATED_FROM;
+                }
             }
+            forms.extend((0..arity).map(|j| Form::new(sources.get(j).copied())));
         }
-        code = end;
-        coded.push(this);
+        kinds.push(this);
+        (event, value) = (event_end, value_end);
     }
-    if !from.is_empty() {
+    if event != events || !from.is_empty() {
         return Err(Error::Inconsistent);
     }
-    Ok(coded)
+    Ok((kinds, forms))
 }
 
-/// The residuals of all columns; also tells the columns where theirs begin.
-fn residuals(coded: &mut [Coded], codes: &[u8], planes: &[Vec<u8>; STREAM_PLANES]) -> Result<Vec<u64>, Error> {
-    let mut at = [0; STREAM_PLANES];
-    let mut residuals = Vec::new();
-    for column in coded {
-        column.residual = residuals.len();
-        for &code in &codes[column.code..column.code_end] {
-            let code = code & !RELATED;
-            if code < MISS {
-                continue;
-            }
-            let length = (code - MISS) as usize;
-            if length > STREAM_PLANES {
-                return Err(Error::Inconsistent);
-            }
-            let mut bytes = [0; 8];
-            for ((byte, plane), at) in bytes.iter_mut().zip(planes).zip(&mut at).take(length) {
-                *byte = *plane.get(*at).ok_or(Error::CutOff)?;
-                *at += 1;
-            }
-            residuals.push(u64::from_le_bytes(bytes));
+/// Four streams of codes.
+struct Coded {
+    heads: Vec<u8>,
+    runs: Vec<u8>,
+    sparse: Vec<u8>,
+    dense: Vec<u8>,
+}
+
+/// What is left of them.
+struct Codes<'a> {
+    heads: &'a [u8],
+    runs: &'a [u8],
+    sparse: &'a [u8],
+    dense: &'a [u8],
+}
+
+/// The codes of one series.
+enum Series<'a> {
+    /// So many, each after a run.
+    Sparse(usize),
+    /// One for each number.
+    Dense(&'a [u8]),
+}
+
+impl Coded {
+    /// Reads the streams of at most `series` series with at most `most` numbers.
+    fn read(from: &mut &[u8], series: usize, most: usize, pack: &impl Pack) -> Result<Coded, Error> {
+        Ok(Coded {
+            heads: read(from, series.saturating_mul(15), pack)?,
+            runs: read(from, most.saturating_mul(5), pack)?,
+            sparse: read(from, most, pack)?,
+            dense: read(from, most, pack)?,
+        })
+    }
+    fn codes(&self) -> Codes<'_> {
+        Codes {
+            heads: &self.heads,
+            runs: &self.runs,
+            sparse: &self.sparse,
+            dense: &self.dense,
         }
     }
-    if at.iter().zip(planes).any(|(&at, plane)| at != plane.len()) {
-        return Err(Error::Inconsistent);
+}
+
+impl<'a> Codes<'a> {
+    /// Begins with the next series, of `length` numbers. Also returns its flags.
+    fn next(&mut self, length: usize) -> Result<(Series<'a>, u64), Error> {
+        let head = take(&mut self.heads).ok_or(Error::CutOff)?;
+        let (codes, flags) = (head >> 2, head & 3);
+        if flags & DENSE == 0 {
+            let codes = usize::try_from(codes).ok().filter(|&c| c <= length);
+            return Ok((Series::Sparse(codes.ok_or(Error::Inconsistent)?), flags));
+        }
+        if codes != 0 {
+            return Err(Error::Inconsistent);
+        }
+        let (own, rest) = self.dense.split_at_checked(length).ok_or(Error::CutOff)?;
+        self.dense = rest;
+        Ok((Series::Dense(own), flags))
     }
-    Ok(residuals)
+    /// The next run, which is followed by a number within `length`, and its code.
+    #[inline]
+    fn code(&mut self, length: usize) -> Result<(usize, u8), Error> {
+        let run = take(&mut self.runs).ok_or(Error::CutOff)?;
+        let (&code, rest) = self.sparse.split_first().ok_or(Error::CutOff)?;
+        self.sparse = rest;
+        let run = usize::try_from(run).ok().filter(|&r| r < length && code != 0);
+        Ok((run.ok_or(Error::Inconsistent)?, code))
+    }
+    fn is_empty(&self) -> bool {
+        self.heads.is_empty() && self.runs.is_empty() && self.sparse.is_empty() && self.dense.is_empty()
+    }
+}
+
+/// The successors of all events, and the first event's kind.
+fn read_paths(
+    from: &mut &[u8],
+    kinds: &[Kind],
+    (events, most): (usize, usize),
+    pack: &impl Pack,
+) -> Result<(Vec<u32>, u32), Error> {
+    let coded = Coded::read(from, kinds.len(), events, pack)?;
+    let explicit = read(from, most.saturating_mul(5).saturating_add(1), pack)?;
+    let (mut codes, mut explicit) = (coded.codes(), explicit.as_slice());
+    let first = take(&mut explicit).ok_or(Error::CutOff)?;
+    let first = u32::try_from(first).map_err(|_| Error::Inconsistent)?;
+    let mut successors = Vec::with_capacity(events);
+    for (k, kind) in kinds.iter().enumerate() {
+        let k = k as u32;
+        let mut left = (kind.event_end - kind.event) as usize;
+        if left == 0 {
+            continue;
+        }
+        let mut recent = [k + 1, k, k, k];
+        let mut change = |recent: &mut [u32; RECENT], code: u8| {
+            if code == EXPLICIT {
+                let apart = take(&mut explicit).ok_or(Error::CutOff)?;
+                let next = u64::from(k).wrapping_add(unzigzag(apart));
+                push_front(recent, u32::try_from(next).map_err(|_| Error::Inconsistent)?);
+            } else if (code as usize) < RECENT {
+                to_front(recent, code as usize);
+            } else {
+                return Err(Error::Inconsistent);
+            }
+            Ok(())
+        };
+        let (series, flags) = codes.next(left)?;
+        if flags & LEAST != 0 {
+            return Err(Error::Inconsistent);
+        }
+        match series {
+            Series::Sparse(changes) => {
+                for _ in 0..changes {
+                    let (run, code) = codes.code(left)?;
+                    successors.resize(successors.len() + run, recent[0]);
+                    change(&mut recent, code)?;
+                    successors.push(recent[0]);
+                    left -= run + 1;
+                }
+                successors.resize(successors.len() + left, recent[0]);
+            }
+            Series::Dense(own) => {
+                for &code in own {
+                    if code != 0 {
+                        change(&mut recent, code)?;
+                    }
+                    successors.push(recent[0]);
+                }
+            }
+        }
+    }
+    if codes.is_empty() && explicit.is_empty() {
+        Ok((successors, first))
+    } else {
+        Err(Error::Inconsistent)
+    }
+}
+
+/// What is left of the residuals.
+struct Residuals<'a> {
+    planes: [&'a [u8]; STREAM_PLANES],
+}
+
+impl Residuals<'_> {
+    #[inline]
+    fn next(&mut self, length: usize) -> Result<u64, Error> {
+        let mut residual = 0;
+        let planes = self.planes.get_mut(..length).ok_or(Error::Inconsistent)?;
+        for (b, plane) in planes.iter_mut().enumerate() {
+            let (&byte, rest) = plane.split_first().ok_or(Error::CutOff)?;
+            *plane = rest;
+            residual |= u64::from(byte) << (8 * b);
+        }
+        Ok(residual)
+    }
+}
+
+/// One column on its way to its rows.
+struct Column<'a> {
+    past: Past,
+    numbers: &'a mut [u64],
+    /// Where the next number goes, and how far apart they are.
+    at: usize,
+    apart: usize,
+    /// What residuals are distances from, if not from the last number.
+    least: Option<u64>,
+}
+
+impl Column<'_> {
+    fn read(
+        &mut self,
+        series: Series<'_>,
+        mut left: usize,
+        codes: &mut Codes<'_>,
+        residuals: &mut Residuals<'_>,
+    ) -> Result<(), Error> {
+        match series {
+            Series::Sparse(others) => {
+                for _ in 0..others {
+                    let (run, code) = codes.code(left)?;
+                    self.expected(run);
+                    self.other(code, residuals)?;
+                    left -= run + 1;
+                }
+                self.expected(left);
+            }
+            Series::Dense(own) => {
+                for &code in own {
+                    if code == 0 {
+                        self.expected(1);
+                    } else {
+                        self.other(code, residuals)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next `n` numbers are as expected.
+    #[inline]
+    fn expected(&mut self, n: usize) {
+        self.past.go_on(self.numbers, self.at, self.apart, n);
+        self.at += n * self.apart;
+    }
+
+    /// The next number is not as expected.
+    #[inline]
+    fn other(&mut self, code: u8, residuals: &mut Residuals<'_>) -> Result<(), Error> {
+        let number = if code >= MISS {
+            let residual = residuals.next((code - MISS) as usize)?;
+            match self.least {
+                Some(least) => least.wrapping_add(residual),
+                None => self.past.last().wrapping_add(unzigzag(residual)),
+            }
+        } else {
+            let number = self.past.other();
+            self.past.turn();
+            number
+        };
+        self.past.update(number);
+        self.numbers[self.at] = number;
+        self.at += self.apart;
+        Ok(())
+    }
+}
+
+/// The numbers of all columns, row by row, and the forms of columns whose relations are told.
+fn read_columns(
+    from: &mut &[u8],
+    kinds: &[Kind],
+    forms: &[Form],
+    pack: &impl Pack,
+) -> Result<(Vec<u64>, Vec<Form>), Error> {
+    let count = |kind: &Kind| (kind.event_end - kind.event) as usize;
+    let all = kinds.iter().map(|k| count(k) * k.arity as usize).sum();
+    let coded = Coded::read(from, forms.len(), all, pack)?;
+    let mut planes: [Vec<u8>; STREAM_PLANES] = Default::default();
+    for plane in &mut planes {
+        *plane = read(from, all, pack)?;
+    }
+    let relations = read(from, 2 * forms.len(), pack)?;
+    let mut codes = coded.codes();
+    let mut residuals = Residuals {
+        planes: core::array::from_fn(|b| planes[b].as_slice()),
+    };
+    let mut relations = relations.chunks_exact(2);
+    let mut rows = vec![0; all];
+    let mut related = forms.to_vec();
+    for kind in kinds.iter().filter(|k| count(k) > 0) {
+        let (arity, count) = (kind.arity as usize, count(kind));
+        let own = &mut rows[kind.value as usize..][..arity * count];
+        for j in 0..arity {
+            let number = kind.column as usize + j;
+            let (series, flags) = codes.next(count)?;
+            let mut column = Column {
+                past: Past::default(),
+                numbers: own,
+                at: j,
+                apart: arity,
+                least: None,
+            };
+            if flags & LEAST != 0 {
+                column.least = Some(take(&mut codes.heads).ok_or(Error::CutOff)?);
+            }
+            column.read(series, count, &mut codes, &mut residuals)?;
+            if kind.until == RELATED_FROM {
+                let bytes = relations.next().ok_or(Error::CutOff)?;
+                related[number].relate(Relation::checked(bytes[0], bytes[1] as i8).ok_or(Error::Inconsistent)?);
+            }
+        }
+    }
+    let over = relations.next().is_none() && relations.remainder().is_empty();
+    if over && codes.is_empty() && residuals.planes.iter().all(|p| p.is_empty()) {
+        Ok((rows, related))
+    } else {
+        Err(Error::Inconsistent)
+    }
 }

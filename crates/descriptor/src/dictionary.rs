@@ -25,8 +25,8 @@ const NONE: u32 = u32::MAX;
 pub struct Dictionary {
     definitions: Vec<Definition>,
     arities: Vec<u32>,
-    /// Kind by leaf key; keys are dense enough for an array.
-    leaves: Vec<u32>,
+    /// Kind and arity by leaf key; keys are dense enough for an array.
+    leaves: Vec<(u32, u32)>,
     loops: BTreeMap<Box<[u32]>, u32>,
     /// Kinds, and kinds in bodies.
     size: usize,
@@ -76,7 +76,7 @@ impl Dictionary {
     pub fn clear(&mut self) {
         for definition in &self.definitions {
             if let Definition::Leaf(key) = definition {
-                self.leaves.get_mut(*key as usize).into_iter().for_each(|l| *l = NONE);
+                self.leaves.get_mut(*key as usize).into_iter().for_each(|l| l.0 = NONE);
             }
         }
         self.definitions.clear();
@@ -102,20 +102,20 @@ impl Dictionary {
         for kind in 0..self.definitions.len() {
             if let Definition::Leaf(key) = self.definitions[kind] {
                 self.make_room(key);
-                self.leaves[key as usize] = kind as u32;
+                self.leaves[key as usize] = (kind as u32, self.arities[kind]);
             }
         }
     }
     /// Bytes that looking up leaves takes.
     pub(crate) fn spare_bytes(&self) -> usize {
-        4 * self.leaves.capacity()
+        size_of::<(u32, u32)>() * self.leaves.capacity()
     }
 
     /// The kind of a leaf, defined if it is new.
     #[inline]
     pub fn leaf(&mut self, key: u32, arity: usize) -> u32 {
         match self.leaves.get(key as usize) {
-            Some(&kind) if kind != NONE => kind,
+            Some(&(kind, _)) if kind != NONE => kind,
             _ => self.new_leaf(key, arity),
         }
     }
@@ -123,27 +123,26 @@ impl Dictionary {
     /// The kind and arity of a leaf, if it is defined.
     #[inline]
     pub fn find_leaf(&self, key: u64) -> Option<(u32, usize)> {
-        let kind = *self.leaves.get(usize::try_from(key).ok()?)?;
-        let arity = *self.arities.get(kind as usize)?;
-        Some((kind, arity as usize))
+        let &(kind, arity) = self.leaves.get(key as usize)?;
+        (kind != NONE).then_some((kind, arity as usize))
     }
 
     /// The kind of a leaf that is defined.
     pub(crate) fn known_leaf(&self, key: u32) -> u32 {
-        self.leaves[key as usize]
+        self.leaves[key as usize].0
     }
 
     #[cold]
     fn new_leaf(&mut self, key: u32, arity: usize) -> u32 {
         self.make_room(key);
-        self.leaves[key as usize] = self.len() as u32;
+        self.leaves[key as usize] = (self.len() as u32, arity as u32);
         self.define(Definition::Leaf(key), arity)
     }
 
     fn make_room(&mut self, key: u32) {
         if self.leaves.len() <= key as usize {
             let room = (key as usize + 1).next_power_of_two();
-            self.leaves.resize(room, NONE);
+            self.leaves.resize(room, (NONE, 0));
         }
     }
 

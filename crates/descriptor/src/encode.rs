@@ -1,57 +1,38 @@
 //! Events to bytes. The layout is described where it is read: [`decode`](crate::decode).
 //!
-//! One pass in the order of events finds what the predictions miss; a second one sorts that by
-//! kind and by column. Looking for relations between columns is the encoder's affair alone, and is
-//! done only where a prediction has failed.
+//! One pass in the order of events takes from every value what follows from the sources, and puts what is left, and the kind
+//! of the next event, where like lies by like: the events of a kind together. Everything else is done there, column by column, where
+//! most of the time one number after the other is as expected, and the next loop's turn has come when one is not.
 use crate::bytes::{bits, put, zigzag};
-use crate::column::{Column, Contexts, Relation, Sources, BEFORE, CONTEXT, RELATION, STRIDE};
-use crate::decode::{
-    push_front, to_front, BASE_LAST, BASE_LEAST, BASE_RELATION, EXPLICIT, FAILED, FRESH, MISS, RECENT, RELATED,
-    STREAM_PLANES,
-};
+use crate::column::{Form, Sources};
+use crate::decode::{push_front, to_front, DENSE, EXPLICIT, FREQUENT, LEAST, MISS, OTHER, RELATED_FROM, STREAM_PLANES};
 use crate::dictionary::Definition;
 use crate::events::Events;
-use crate::segments::Segments;
+use crate::learn::Learner;
+use crate::series::Past;
 use crate::streams::{write, Pack};
 use crate::{Alphabet, SOURCES};
-use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 const NONE: u32 = u32::MAX;
+/// Events of a frequent kind that pass before it is watched.
+const UNWATCHED: u32 = 8;
+const _: () = assert!(UNWATCHED < RELATED_FROM);
 
 /// A kind in the numbering of the encoded piece.
+#[derive(Clone, Copy)]
 struct Kind {
-    arity: usize,
-    column: usize,
-    recent: [u32; RECENT],
-    count: u32,
-}
-
-/// How the kind of the next event is told, unless it is the one that came last time.
-struct Next {
-    /// The lowest number above all kinds so far.
-    fresh: u32,
-    explicit: Vec<u8>,
-}
-
-impl Next {
-    #[inline(never)]
-    fn symbol(&mut self, recent: &mut [u32; RECENT], k: u32) -> u8 {
-        match recent.iter().position(|&r| r == k) {
-            Some(rank) => {
-                to_front(recent, rank);
-                rank as u8
-            }
-            None => {
-                push_front(recent, k);
-                if k == self.fresh {
-                    return FRESH;
-                }
-                put(&mut self.explicit, k.into());
-                EXPLICIT
-            }
-        }
-    }
+    arity: u32,
+    /// Its first column.
+    column: u32,
+    /// Where its next values go, and its next successor.
+    value: u32,
+    event: u32,
+    /// Events until it is watched.
+    until: u32,
+    learner: u32,
+    learns: bool,
 }
 
 /// Numbers the kinds that events use, in order of first use, bodies before loops.
@@ -60,307 +41,335 @@ struct Numbering {
     number: Vec<u32>,
     definitions: Vec<u8>,
     last_key: u32,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Miss {
-    column: u32,
-    value: u64,
-    from_last: u64,
-    from_relation: u64,
-}
-
-/// The search for a relation of one column.
-#[derive(Clone, Copy, Default)]
-struct Search {
-    /// Place of the sources as they were at the last value, in the pool; 0 for none.
-    noted: u32,
-    /// What was found last time.
-    candidate: Option<Relation>,
-    tries: u16,
-}
-
-/// A column that has not found a relation in so many tries is tried every 16th time only.
-const EAGER: u16 = 64;
-
-#[derive(Default)]
-struct Searches {
-    of: Vec<Search>,
-    pool: Vec<[u64; SOURCES]>,
-    free: Vec<u32>,
-}
-
-impl Searches {
-    fn clear(&mut self) {
-        self.of.clear();
-        self.pool.clear();
-        self.free.clear();
-    }
-
-    /// Looks at a value that no simple prediction got. Returns a relation that has held twice.
-    fn look(&mut self, number: usize, column: &Column, value: u64, sources: &Sources) -> Option<Relation> {
-        let search = &mut self.of[number];
-        let mut found: Option<Relation> = None;
-        if search.noted != 0 {
-            let then = &self.pool[search.noted as usize - 1];
-            let moved = value.wrapping_sub(column.last());
-            for source in 0..SOURCES {
-                let movement = sources[source].wrapping_sub(then[source]);
-                let Some(guess) = Relation::guess(source as u8, movement, moved) else {
-                    continue;
-                };
-                if search.candidate == Some(guess) {
-                    found = Some(guess);
-                    break;
-                }
-                if found.is_none_or(|f| f.factor != 1 && guess.factor == 1) {
-                    found = Some(guess);
-                }
-            }
-        }
-        let confirmed = found.filter(|f| search.candidate == Some(*f) && column.related() != *f);
-        if found.is_some() {
-            search.candidate = found;
-        }
-        confirmed
-    }
-
-    /// Forgets what was noted at the last value.
-    fn forget(&mut self, number: usize) {
-        let noted = core::mem::take(&mut self.of[number].noted);
-        if noted != 0 {
-            self.free.push(noted);
-        }
-    }
-
-    /// Notes the sources at a value, for the next one to be compared with, unless that was in vain too often.
-    fn note(&mut self, number: usize, sources: &Sources) -> bool {
-        let search = &mut self.of[number];
-        search.tries = search.tries.wrapping_add(1);
-        if search.tries > EAGER && search.tries % 16 != 0 {
-            return false;
-        }
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.pool.push([0; SOURCES]);
-            self.pool.len() as u32
-        });
-        self.pool[place as usize - 1].copy_from_slice(&sources[..SOURCES]);
-        search.noted = place;
-        true
-    }
+    kinds: Vec<Kind>,
+    forms: Vec<Form>,
+    counts: Vec<u32>,
 }
 
 /// Encodes pieces, one after the other; nothing but memory is kept from one to the next.
 #[derive(Default)]
 pub struct Encoder {
     numbering: Numbering,
-    kinds: Vec<Kind>,
-    columns: Vec<Column>,
-    unexpected: Unexpected,
-    /// Kind and op of every event, in order.
-    order: Vec<u32>,
-    ops: Vec<u8>,
-    mask_kinds: Vec<u32>,
-    masks: Vec<u8>,
-    /// Room for sorting and writing.
-    sorted: Vec<u8>,
-    sorted_misses: Vec<Miss>,
-    planes: [Vec<u8>; STREAM_PLANES],
-    segments: Segments,
-}
-
-/// What is done about values that are not as expected.
-#[derive(Default)]
-struct Unexpected {
-    searches: Searches,
-    contexts: Contexts,
-    codes: Vec<(u32, u8)>,
-    misses: Vec<Miss>,
-    /// New relations, in order.
+    /// What is left of the values, and the kinds of the next events, kind by kind. After them all the first event's kind.
+    rows: Vec<u64>,
+    successors: Vec<u32>,
+    learners: Learners,
     relations: Vec<u8>,
+    /// Of successors, and of columns.
+    paths: Coded,
+    explicit: Vec<u8>,
+    columns: Coded,
+    misses: Vec<Miss>,
+    residuals: Vec<u64>,
+    planes: [Vec<u8>; STREAM_PLANES],
 }
 
-impl Unexpected {
+/// Those of the kinds that are being watched, and spare ones.
+#[derive(Default)]
+struct Learners {
+    all: Vec<Learner>,
+    spare: Vec<u32>,
+}
+
+impl Learners {
     fn clear(&mut self) {
-        self.searches.clear();
-        self.contexts.clear();
-        self.codes.clear();
-        self.misses.clear();
-        self.relations.clear();
+        self.all.iter_mut().for_each(Learner::clear);
+        self.spare.clear();
+        self.spare.extend(0..self.all.len() as u32);
     }
 
-    /// Deals with the next value of column `number`; the column is not updated with it.
-    fn value(&mut self, number: usize, column: &mut Column, value: u64, sources: &Sources) {
-        let by_relation = column.relation(sources);
-        let mut code = if column.stride() == value {
-            STRIDE
-        } else if by_relation == value {
-            RELATION
-        } else if column.before() == value {
-            BEFORE
-        } else if self.contexts.after(number, column.last()) == value {
-            CONTEXT
-        } else {
-            MISS
-        };
-        if code < MISS {
-            column.expected = code;
-        } else {
-            self.misses.push(Miss {
-                column: number as u32,
-                value,
-                from_last: value.wrapping_sub(column.last()),
-                from_relation: value.wrapping_sub(by_relation),
+    /// Watches an event of a frequent kind, or puts what was learnt into effect.
+    #[inline(never)]
+    fn watch(&mut self, kind: &mut Kind, forms: &mut [Form], values: &[u64], sources: &Sources) {
+        if kind.learner == NONE {
+            kind.learner = self.spare.pop().unwrap_or_else(|| {
+                self.all.push(Learner::default());
+                self.all.len() as u32 - 1
             });
         }
-        self.contexts.note(number, column.last(), value);
-        let hard = code >= BEFORE;
-        if column.noted {
-            if hard {
-                if let Some(relation) = self.searches.look(number, column, value, sources) {
-                    code |= RELATED;
-                    self.relations.extend([relation.source, relation.factor as u8]);
-                    column.relate(relation);
-                }
-            }
-            self.searches.forget(number);
+        let learner = &mut self.all[kind.learner as usize];
+        if learner.events() < RELATED_FROM - UNWATCHED {
+            learner.watch(forms, values, sources);
+            return;
         }
-        column.noted = hard && self.searches.note(number, sources);
-        self.codes.push((number as u32, code));
+        for (form, relation) in forms.iter_mut().zip(learner.learnt()) {
+            form.relate(relation);
+        }
+        learner.clear();
+        self.spare.push(kind.learner);
+        kind.until = NONE;
     }
+}
+
+/// Codes of many series of numbers.
+#[derive(Default)]
+struct Coded {
+    /// For each series its head.
+    heads: Vec<u8>,
+    /// Of series that mostly are as expected: how often they are before each code, and the codes.
+    runs: Vec<u8>,
+    sparse: Vec<u8>,
+    /// Of others: all codes.
+    dense: Vec<u8>,
+    /// Those of the series in the making.
+    codes: Vec<(u32, u8)>,
+}
+
+impl Coded {
+    fn clear(&mut self) {
+        for stream in [&mut self.heads, &mut self.runs, &mut self.sparse, &mut self.dense] {
+            stream.clear();
+        }
+        self.codes.clear();
+    }
+
+    /// Writes the series in the making, of `length` numbers. `flags` go to its head.
+    #[inline]
+    fn end(&mut self, length: usize, flags: u64) {
+        let dense = 2 * self.codes.len() > length;
+        let head = if dense { DENSE } else { (self.codes.len() as u64) << 2 };
+        put(&mut self.heads, head | flags);
+        if dense {
+            let mut at = self.dense.len();
+            self.dense.resize(at + length, 0);
+            for &(run, code) in &self.codes {
+                at += run as usize;
+                self.dense[at] = code;
+                at += 1;
+            }
+        } else {
+            for &(run, code) in &self.codes {
+                put(&mut self.runs, run.into());
+                self.sparse.push(code);
+            }
+        }
+        self.codes.clear();
+    }
+
+    fn write(&self, out: &mut Vec<u8>, pack: &impl Pack) {
+        for stream in [&self.heads, &self.runs, &self.sparse, &self.dense] {
+            write(out, stream, pack);
+        }
+    }
+}
+
+/// A number that was not predicted.
+#[derive(Clone, Copy)]
+struct Miss {
+    number: u64,
+    from_last: u64,
 }
 
 impl Encoder {
     /// Appends the encoded form of `events` to `out`.
     pub fn encode(&mut self, events: &Events, alphabet: &impl Alphabet, pack: &impl Pack, out: &mut Vec<u8>) {
         self.clear(events);
-        let explicit = self.predict(events, alphabet);
+        self.numbering.count(events, alphabet);
+        self.rows.resize(events.values().max(self.rows.len()), 0);
+        self.sort(events);
+        self.code(events.len());
         put(out, events.len() as u64);
         write(out, &self.numbering.definitions, pack);
         let mut counts = Vec::new();
-        self.kinds.iter().for_each(|k| put(&mut counts, k.count.into()));
+        self.numbering.counts.iter().for_each(|&c| put(&mut counts, c.into()));
         write(out, &counts, pack);
-        write(out, &explicit, pack);
-        self.sort_ops();
-        let counts = self.kinds.iter().map(|k| k.count as usize);
-        self.segments.write(out, counts, &self.sorted, pack);
-        let sizes = self.sort_masks();
-        self.segments.write(out, sizes.into_iter(), &self.sorted, pack);
-        self.write_columns(out, pack);
-        write(out, &self.unexpected.relations, pack);
+        self.paths.write(out, pack);
+        write(out, &self.explicit, pack);
+        self.columns.write(out, pack);
+        self.planes.iter().for_each(|plane| write(out, plane, pack));
+        write(out, &self.relations, pack);
     }
 
     fn clear(&mut self, events: &Events) {
         self.numbering.clear(events.dictionary.len());
-        self.kinds.clear();
+        self.successors.resize((events.len() + 1).max(self.successors.len()), 0);
+        self.learners.clear();
+        self.relations.clear();
+        self.paths.clear();
         self.columns.clear();
-        self.unexpected.clear();
-        self.order.clear();
-        self.ops.clear();
-        self.mask_kinds.clear();
-        self.masks.clear();
+        self.explicit.clear();
+        self.planes.iter_mut().for_each(Vec::clear);
     }
 
-    /// The first pass. Returns the explicit kinds, which stay in order.
-    fn predict(&mut self, events: &Events, alphabet: &impl Alphabet) -> Vec<u8> {
-        let explicit = Vec::new();
-        let mut sources: Sources = [0; SOURCES + 1];
-        let Encoder {
-            numbering,
-            kinds,
-            columns,
-            unexpected,
-            order,
-            ops,
-            mask_kinds,
-            masks,
-            ..
-        } = self;
-        order.reserve(events.len());
-        ops.reserve(events.len());
+    /// The pass in the order of events.
+    fn sort(&mut self, events: &Events) {
+        let Numbering {
+            number, kinds, forms, ..
+        } = &mut self.numbering;
+        let (number, kinds, forms) = (number.as_slice(), kinds.as_mut_slice(), forms.as_mut_slice());
+        let (rows, successors) = (self.rows.as_mut_slice(), self.successors.as_mut_slice());
+        let mut sources: Sources = [0; 2 * SOURCES];
         let mut values = events.values.as_slice();
-        let mut next = Next { fresh: 0, explicit };
-        // The event before: its kind, and its op as far as it is known.
-        let (mut before, mut op) = (None, 0);
+        // Where the kind of this event goes.
+        let mut place = events.len();
         for &kind in &events.kinds {
-            let mut k = numbering.number[kind as usize];
-            if k == NONE {
-                numbering.define(events, alphabet, kind, kinds, columns);
-                unexpected.searches.of.resize(columns.len(), Search::default());
-                k = numbering.number[kind as usize];
-            }
-            match before {
-                Some(before) => {
-                    let recent: &mut [u32; RECENT] = &mut kinds[before as usize].recent;
-                    let symbol = if recent[0] == k { 0 } else { next.symbol(recent, k) };
-                    ops.push(op | symbol);
-                }
-                None => put(&mut next.explicit, k.into()),
-            }
-            next.fresh = next.fresh.max(k + 1);
-            before = Some(k);
-            order.push(k);
+            let k = number[kind as usize];
+            successors[place] = k;
             let this = &mut kinds[k as usize];
-            this.count += 1;
-            let first = this.column;
-            let (parameters, rest) = values.split_at(this.arity);
+            place = this.event as usize;
+            this.event += 1;
+            let (own, rest) = values.split_at(this.arity as usize);
             values = rest;
-            let mask_at = masks.len();
-            for ((j, column), &value) in columns[first..].iter_mut().enumerate().zip(parameters) {
-                let number = first + j;
-                if column.expect(&sources, &unexpected.contexts, number) != value {
-                    if masks.len() == mask_at {
-                        masks.resize(mask_at + parameters.len().div_ceil(8), 0);
-                    }
-                    masks[mask_at + j / 8] |= 1 << (j % 8);
-                    unexpected.value(number, column, value, &sources);
-                } else if column.noted {
-                    column.noted = false;
-                    unexpected.searches.forget(number);
+            let forms = &mut forms[this.column as usize..][..own.len()];
+            let row = &mut rows[this.value as usize..][..own.len()];
+            this.value += this.arity;
+            if this.until == 0 {
+                self.learners.watch(this, forms, own, &sources);
+            } else {
+                this.until -= 1;
+            }
+            for ((left, form), &value) in row.iter_mut().zip(forms).zip(own) {
+                *left = value.wrapping_sub(form.part(&sources));
+                form.note(value, &mut sources);
+            }
+        }
+        // Nothing follows the last.
+        successors[place] = NONE;
+    }
+
+    /// Successors and columns, kind by kind.
+    fn code(&mut self, events: usize) {
+        let first = if events > 0 { self.successors[events] } else { 0 };
+        put(&mut self.explicit, first.into());
+        let mut event = 0;
+        for k in 0..self.numbering.kinds.len() {
+            let (kind, count) = (self.numbering.kinds[k], self.numbering.counts[k] as usize);
+            if count > 0 {
+                let arity = kind.arity as usize;
+                let value = kind.value as usize - count * arity;
+                self.code_path(k as u32, event..event + count);
+                for j in 0..arity {
+                    self.code_column(value..value + count * arity, (j, arity));
                 }
-                column.update(value, &mut sources);
+                if kind.learns && count >= FREQUENT as usize {
+                    for form in &self.numbering.forms[kind.column as usize..][..arity] {
+                        let relation = form.relation();
+                        self.relations.extend([relation.source, relation.factor as u8]);
+                    }
+                }
+                event += count;
             }
-            op = 0;
-            if masks.len() > mask_at {
-                mask_kinds.push(k);
-                op = FAILED;
-            }
-        }
-        if before.is_some() {
-            ops.push(op);
-        }
-        next.explicit
-    }
-
-    fn sort_ops(&mut self) {
-        let mut at = starts(self.kinds.iter().map(|k| k.count as usize));
-        self.sorted.clear();
-        self.sorted.resize(self.ops.len(), 0);
-        for (&k, &op) in self.order.iter().zip(&self.ops) {
-            let place = &mut at[k as usize];
-            self.sorted[*place] = op;
-            *place += 1;
         }
     }
 
-    /// Returns the bytes of each kind's masks.
-    fn sort_masks(&mut self) -> Vec<usize> {
-        let bytes = |k: u32| self.kinds[k as usize].arity.div_ceil(8);
-        let mut sizes = vec![0; self.kinds.len()];
-        self.mask_kinds.iter().for_each(|&k| sizes[k as usize] += bytes(k));
-        let mut at = starts(sizes.iter().copied());
-        self.sorted.clear();
-        self.sorted.resize(self.masks.len(), 0);
-        let mut from = 0;
-        for &k in &self.mask_kinds {
-            let size = bytes(k);
-            let place = &mut at[k as usize];
-            self.sorted[*place..*place + size].copy_from_slice(&self.masks[from..from + size]);
-            *place += size;
-            from += size;
+    fn code_path(&mut self, k: u32, range: Range<usize>) {
+        let length = range.len();
+        let mut recent = [k + 1, k, k, k];
+        let mut run = 0;
+        for &next in &self.successors[range] {
+            if next == recent[0] || next == NONE {
+                run += 1;
+                continue;
+            }
+            let code = match recent.iter().position(|&r| r == next) {
+                Some(rank) => {
+                    to_front(&mut recent, rank);
+                    rank as u8
+                }
+                None => {
+                    push_front(&mut recent, next);
+                    put(&mut self.explicit, zigzag(u64::from(next).wrapping_sub(k.into())));
+                    EXPLICIT
+                }
+            };
+            self.paths.codes.push((run, code));
+            run = 0;
         }
-        sizes
+        self.paths.end(length, 0);
     }
+
+    /// The numbers `j`, `j + arity` and so on of `range`.
+    fn code_column(&mut self, range: Range<usize>, (j, arity): (usize, usize)) {
+        let length = range.len() / arity;
+        let rows = &self.rows[range];
+        let Encoder { columns, misses, .. } = self;
+        misses.clear();
+        let mut past = Past::default();
+        let mut at = j;
+        loop {
+            let run = past.follow(rows, at, arity);
+            at += run * arity;
+            let Some(&number) = rows.get(at) else { break };
+            at += arity;
+            let mut code = OTHER;
+            if past.other() == number {
+                past.turn();
+            } else {
+                code = MISS;
+                misses.push(Miss {
+                    number,
+                    from_last: number.wrapping_sub(past.last()),
+                });
+            }
+            columns.codes.push((run as u32, code));
+            past.update(number);
+        }
+        let least = least_base(misses);
+        if !misses.is_empty() {
+            self.residuals.clear();
+            self.residuals.extend(misses.iter().map(|miss| match least {
+                Some(least) => miss.number.wrapping_sub(least),
+                None => zigzag(miss.from_last),
+            }));
+            write_residuals(&self.residuals, &mut columns.codes, &mut self.planes);
+        }
+        columns.end(length, if least.is_some() { LEAST } else { 0 });
+        if let Some(least) = least {
+            put(&mut columns.heads, least);
+        }
+    }
+}
+
+/// Writes the residuals of a column to the planes, and their lengths to the codes.
+fn write_residuals(residuals: &[u64], codes: &mut [(u32, u8)], planes: &mut [Vec<u8>; STREAM_PLANES]) {
+    let mut lengths = [0usize; 9];
+    residuals.iter().for_each(|&r| lengths[length_of(r)] += 1);
+    // The length that most have or come close to: writing some zeros costs less than telling lengths apart.
+    let usual = (0..9)
+        .rev()
+        .find(|&l| lengths[l] * 4 > residuals.len() * 3)
+        .unwrap_or(0);
+    let longest = (usual..9).rev().find(|&l| lengths[l] > 0).unwrap_or(usual);
+    let missed = codes.iter_mut().filter(|c| c.1 == MISS);
+    if longest == usual {
+        missed.for_each(|c| c.1 += usual as u8);
+    } else {
+        missed
+            .zip(residuals)
+            .for_each(|(c, &r)| c.1 += length_of(r).max(usual) as u8);
+    }
+    for (b, plane) in planes.iter_mut().enumerate().take(longest) {
+        let byte = |r: &u64| (r >> (8 * b)) as u8;
+        if b < usual {
+            plane.extend(residuals.iter().map(byte));
+        } else {
+            plane.extend(residuals.iter().filter(|&&r| length_of(r) > b).map(byte));
+        }
+    }
+}
+
+/// Bytes of a residual.
+#[inline]
+fn length_of(residual: u64) -> usize {
+    bits(residual).div_ceil(8) as usize
+}
+
+/// Misses that are looked at to decide how all of a column's are written.
+const LOOKED_AT: usize = 64;
+
+/// The least number that a column has missed, if they are shorter to write from there than each from the number before.
+fn least_base(misses: &[Miss]) -> Option<u64> {
+    if misses.len() < 3 {
+        return None;
+    }
+    let least = misses.iter().map(|m| m.number).min()?;
+    let apart = misses.len().div_ceil(LOOKED_AT);
+    let (mut last, mut offset) = (0, 64 / apart as u32);
+    for miss in misses.iter().step_by(apart) {
+        last += bits(zigzag(miss.from_last));
+        offset += bits(miss.number.wrapping_sub(least));
+    }
+    (offset < last).then_some(least)
 }
 
 impl Numbering {
@@ -369,158 +378,75 @@ impl Numbering {
         self.number.resize(kinds, NONE);
         self.definitions.clear();
         self.last_key = 0;
+        self.kinds.clear();
+        self.forms.clear();
+        self.counts.clear();
     }
 
-    fn define(
-        &mut self,
-        events: &Events,
-        alphabet: &impl Alphabet,
-        kind: u32,
-        kinds: &mut Vec<Kind>,
-        columns: &mut Vec<Column>,
-    ) {
+    /// Numbers and counts all kinds, and gives them their places.
+    fn count(&mut self, events: &Events, alphabet: &impl Alphabet) {
+        for &kind in &events.kinds {
+            let mut k = self.number[kind as usize];
+            if k == NONE {
+                self.define(events, alphabet, kind);
+                k = self.number[kind as usize];
+            }
+            self.counts[k as usize] += 1;
+        }
+        let (mut value, mut event) = (0, 0);
+        for (kind, &count) in self.kinds.iter_mut().zip(&self.counts) {
+            (kind.value, kind.event) = (value, event);
+            value += kind.arity * count;
+            event += count;
+            if !kind.learns || count < FREQUENT {
+                kind.until = NONE;
+            }
+        }
+    }
+
+    fn add_forms(&mut self, arity: usize, sources: &[u8]) {
+        self.forms
+            .extend((0..arity).map(|j| Form::new(sources.get(j).copied())));
+    }
+
+    fn define(&mut self, events: &Events, alphabet: &impl Alphabet, kind: u32) {
         let arity = events.dictionary.arity(kind);
-        let first = |columns: &Vec<Column>| columns.len();
-        let column;
+        let (column, learns);
         match events.dictionary.definition(kind) {
             Definition::Leaf(key) => {
                 let apart = zigzag(u64::from(*key).wrapping_sub(self.last_key.into()));
                 self.last_key = *key;
                 put(&mut self.definitions, apart << 1);
-                column = first(columns);
+                column = self.forms.len();
                 let sources = alphabet.leaf(*key).map_or(&[][..], |l| l.sources);
-                columns.extend((0..arity).map(|j| Column::new(sources.get(j).copied())));
+                self.add_forms(arity, sources);
+                learns = arity > 0;
             }
             Definition::Loop(body) => {
                 for &inner in body {
                     if self.number[inner as usize] == NONE {
-                        self.define(events, alphabet, inner, kinds, columns);
+                        self.define(events, alphabet, inner);
                     }
                 }
                 put(&mut self.definitions, (body.len() as u64) << 1 | 1);
                 for &inner in body {
                     put(&mut self.definitions, self.number[inner as usize].into());
                 }
-                column = first(columns);
-                columns.extend((0..arity).map(|_| Column::new(None)));
+                column = self.forms.len();
+                self.add_forms(arity, &[]);
+                learns = false;
             }
         }
-        self.number[kind as usize] = kinds.len() as u32;
-        kinds.push(Kind {
-            arity,
-            column,
-            recent: [NONE; RECENT],
-            count: 0,
+        self.number[kind as usize] = self.kinds.len() as u32;
+        self.counts.push(0);
+        self.kinds.push(Kind {
+            arity: arity as u32,
+            column: column as u32,
+            value: 0,
+            event: 0,
+            until: UNWATCHED,
+            learner: NONE,
+            learns,
         });
     }
-}
-
-/// Places where each group begins, given the size of each.
-fn starts(sizes: impl Iterator<Item = usize>) -> Vec<usize> {
-    let mut at = 0;
-    sizes
-        .map(|size| {
-            at += size;
-            at - size
-        })
-        .collect()
-}
-
-impl Encoder {
-    /// Codes and misses, column by column.
-    fn write_columns(&mut self, out: &mut Vec<u8>, pack: &impl Pack) {
-        let (columns, codes, misses) = (self.columns.len(), &self.unexpected.codes, &self.unexpected.misses);
-        let mut code_counts = vec![0; columns];
-        codes.iter().for_each(|c| code_counts[c.0 as usize] += 1);
-        let mut at = starts(code_counts.iter().copied());
-        let sorted_codes = &mut self.sorted;
-        sorted_codes.clear();
-        sorted_codes.resize(codes.len(), 0);
-        for &(column, code) in codes {
-            let place = &mut at[column as usize];
-            sorted_codes[*place] = code;
-            *place += 1;
-        }
-        let mut miss_counts = vec![0; columns];
-        misses.iter().for_each(|m| miss_counts[m.column as usize] += 1);
-        let mut at = starts(miss_counts.iter().copied());
-        // Sorted once, and then read in order several times.
-        let sorted = &mut self.sorted_misses;
-        sorted.clear();
-        sorted.resize(misses.len(), Miss::default());
-        for miss in misses {
-            let place = &mut at[miss.column as usize];
-            sorted[*place] = *miss;
-            *place += 1;
-        }
-        let mut heads = Vec::new();
-        let planes = &mut self.planes;
-        planes.iter_mut().for_each(Vec::clear);
-        let (mut code_at, mut miss_at) = (0, 0);
-        for column in 0..columns {
-            put(&mut heads, code_counts[column] as u64);
-            if code_counts[column] == 0 {
-                continue;
-            }
-            let own = &sorted[miss_at..miss_at + miss_counts[column]];
-            miss_at += own.len();
-            let (base, least) = choose_base(own, &mut heads);
-            let residual = |miss: &Miss| match base {
-                BASE_RELATION => zigzag(miss.from_relation),
-                BASE_LAST => zigzag(miss.from_last),
-                _ => miss.value.wrapping_sub(least),
-            };
-            let least_length = usual_length(own.iter().map(residual));
-            let mut own = own.iter();
-            for code in &mut sorted_codes[code_at..code_at + code_counts[column]] {
-                if *code & !RELATED != MISS {
-                    continue;
-                }
-                let Some(miss) = own.next() else { break };
-                let residual = residual(miss);
-                let length = least_length.max(bits(residual).div_ceil(8) as usize);
-                *code += length as u8;
-                for (plane, byte) in planes.iter_mut().zip(&residual.to_le_bytes()[..length]) {
-                    plane.push(*byte);
-                }
-            }
-            code_at += code_counts[column];
-        }
-        write(out, &heads, pack);
-        self.segments
-            .write(out, code_counts.iter().copied(), sorted_codes, pack);
-        planes.iter().for_each(|plane| write(out, plane, pack));
-    }
-}
-
-/// The length that most of a column's residuals have or come close to: writing some zeros costs less than telling lengths
-/// apart.
-fn usual_length(residuals: impl Iterator<Item = u64>) -> usize {
-    let mut lengths = [0usize; 9];
-    residuals.for_each(|r| lengths[bits(r).div_ceil(8) as usize] += 1);
-    let all: usize = lengths.iter().sum();
-    (0..9).rev().find(|&l| lengths[l] * 4 > all * 3).unwrap_or(0)
-}
-
-/// The base from which a column's missed values are shortest to write.
-fn choose_base(own: &[Miss], heads: &mut Vec<u8>) -> (u8, u64) {
-    let least = own.iter().map(|m| m.value).min().unwrap_or(0);
-    let (mut relation, mut last, mut offset) = (0, 0, 64);
-    for miss in own {
-        relation += bits(zigzag(miss.from_relation));
-        last += bits(zigzag(miss.from_last));
-        offset += bits(miss.value.wrapping_sub(least));
-    }
-    let base = if relation <= last.min(offset) {
-        BASE_RELATION
-    } else if last <= offset {
-        BASE_LAST
-    } else {
-        BASE_LEAST
-    };
-    heads.push(base);
-    if base == BASE_LEAST {
-        put(heads, least);
-    }
-    (base, least)
 }

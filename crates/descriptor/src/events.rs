@@ -2,6 +2,9 @@
 use crate::dictionary::{Definition, Dictionary};
 use alloc::vec::Vec;
 
+/// Parameters that are added in one step.
+pub const SHORT: usize = 4;
+
 /// Events of the kinds in a dictionary. Event `i` has the parameters
 /// `values[starts[i]..starts[i + 1]]`, as many as its kind's arity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +87,25 @@ impl Events {
         self.kinds.push(kind);
         self.values.extend_from_slice(parameters);
         self.starts.push(self.values.len() as u32);
+    }
+
+    /// As [`Events::push`] of the first `arity` parameters, of which there are [`SHORT`] at most. The others are not looked at, but
+    /// that they are there saves a branch for each.
+    #[inline(always)]
+    pub fn push_short(&mut self, kind: u32, parameters: &[u64; SHORT], arity: usize) {
+        debug_assert!(self.dictionary.arity(kind) == arity && arity <= SHORT);
+        let end = self.values.len() + arity;
+        self.values.extend_from_slice(parameters);
+        self.values.truncate(end);
+        self.kinds.push(kind);
+        self.starts.push(end as u32);
+    }
+
+    /// Makes room for so many more words of events and parameters.
+    pub fn reserve(&mut self, words: usize) {
+        self.values.reserve(words + SHORT);
+        self.kinds.reserve(words / 2);
+        self.starts.reserve(words / 2);
     }
 
     /// Adds events `range` of `other`, which has the same dictionary numbers.

@@ -9,10 +9,9 @@
 //!    first parameters and their strides. Such an event is like any other, so the same step again
 //!    gives nests, and a triangular nest is one whose inner trip count has a stride. [`stitch`]
 //!    does the same across the border of two pieces.
-//! 2. *Columns*: [`Encoder`] predicts each event's successor from its predecessor, and each
-//!    parameter from its own past and from other parameters' (see [`column`]). What the
-//!    predictions miss goes to streams ordered by kind and by parameter, where like lies by like,
-//!    and those to a general-purpose compressor of the caller's ([`Pack`]).
+//! 2. *Columns*: [`Encoder`] puts the events of a kind together. The kinds of the events behind them, and each of their
+//!    parameters, less what follows from others (see [`column`]), are series of numbers, of which only those that are not
+//!    as expected (see [`series`]) are written, like by like; and that goes to a general-purpose compressor of the caller's ([`Pack`]).
 //!
 //! **Invariants.** Arithmetic is wrapping addition and multiplication of 64-bit words; nothing is
 //! divided but to guess. [`decode`] and [`Dictionary::expand`] give back exactly what went in, and
@@ -27,20 +26,21 @@
 extern crate alloc;
 
 pub mod bytes;
-pub mod column;
+mod column;
 mod decode;
 mod dictionary;
 mod encode;
 mod events;
 mod fold;
-mod segments;
+mod learn;
+mod series;
 mod stitch;
 mod streams;
 
 pub use decode::{decode, Error};
 pub use dictionary::{Definition, Dictionary, Visit, MOST_PARAMETERS};
 pub use encode::Encoder;
-pub use events::Events;
+pub use events::{Events, SHORT};
 pub use fold::{fold, Folder};
 pub use stitch::stitch;
 pub use streams::Pack;

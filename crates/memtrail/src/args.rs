@@ -1,6 +1,7 @@
 //! The command line.
 use crate::sim::args::SimArgs;
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
+use memtrail_collect::Order;
 use memtrail_trace::Limits;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -67,6 +68,13 @@ pub enum Task {
         All formats but drmemtrace hold one stream: all threads in the order of dump, unless --thread picks one. With \
         instructions (lackey, din --fetches) threads follow each other in long stretches.")]
     Export(ExportArgs),
+    /// Pipe a recording into a command, in the format of another tool.
+    #[command(
+        after_help = "Examples:\n  memtrail replay --to 'sort | uniq -c' --format din ls.mtr\n  \
+        memtrail replay --to ./my-simulator --format lackey --thread 0 --begin 1000000 --end 2000000 ls.mtr\n\n\
+        Exit status: that of the command."
+    )]
+    Replay(ReplayArgs),
     /// Can this machine record? If not, why, and what to do.
     Doctor(DoctorArgs),
     /// Count a program's memory instructions and the probes they need.
@@ -210,6 +218,15 @@ pub enum ThreadOrder {
     Equal,
 }
 
+impl From<ThreadOrder> for Order {
+    fn from(order: ThreadOrder) -> Order {
+        match order {
+            ThreadOrder::Time => Order::Time,
+            ThreadOrder::Equal => Order::EqualRate { quantum: 1 },
+        }
+    }
+}
+
 /// Which part of a recording, and in which order its threads are taken.
 #[derive(Clone, Debug, ArgGroup)]
 pub struct PartArgs {
@@ -346,6 +363,36 @@ pub enum ExportFormat {
     Text,
     /// Bare addresses, 8 bytes each, little-endian.
     Raw,
+}
+
+#[derive(Debug, ArgGroup)]
+pub struct ReplayArgs {
+    /// The command, for sh -c; it reads the stream on its standard input.
+    #[arg(long, value_name = "CMD")]
+    pub to: OsString,
+    /// The format of the stream; drmemtrace is none.
+    #[arg(long, value_enum, default_value_t = ExportFormat::Text)]
+    pub format: ExportFormat,
+    /// Only this thread, by its serial number.
+    #[arg(long, value_name = "T")]
+    pub thread: Option<u32>,
+    /// Begin here: an access number of the thread, or a time since the recording began (10us, 250ms, 1.5s).
+    #[arg(long, value_name = "POINT")]
+    pub begin: Option<Place>,
+    /// End before this access or time.
+    #[arg(long, value_name = "POINT")]
+    pub end: Option<Place>,
+    /// No more than this many accesses.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// How threads are interleaved.
+    #[arg(long, value_enum, default_value_t = ThreadOrder::Time)]
+    pub order: ThreadOrder,
+    /// In din: a fetch for each instruction.
+    #[arg(long)]
+    pub fetches: bool,
+    /// The recording.
+    pub file: PathBuf,
 }
 
 #[derive(Debug, ArgGroup)]

@@ -2,10 +2,9 @@
 mod descriptors;
 mod tree;
 
-use crate::args::{DumpArgs, PartArgs, Place, ThreadOrder};
+use crate::args::{DumpArgs, PartArgs, Place};
 use crate::info::{open, warn_unless_whole, Recording};
 use anyhow::{bail, Context};
-use memtrail_collect::Order;
 use memtrail_model::{Access, AccessSink, Thread};
 use memtrail_trace::{accesses, Ending, Error, Hasher, Known, Point, Selection, ThreadHash};
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
@@ -42,26 +41,27 @@ pub fn written(failed: Option<io::Error>) -> anyhow::Result<u8> {
     }
 }
 
-/// What the arguments select.
-pub fn selection(part: &PartArgs, limit: Option<u64>, known: &Known) -> anyhow::Result<Selection> {
-    let point = |place: Option<Place>| match place {
-        None => Ok(None),
-        Some(Place::Access(n)) => Ok(Some(Point::Access(n))),
+/// A place in this recording.
+pub fn point(place: Option<Place>, known: &Known) -> anyhow::Result<Option<Point>> {
+    Ok(match place {
+        None => None,
+        Some(Place::Access(n)) => Some(Point::Access(n)),
         Some(Place::Time(since)) => {
             let ticks = known.ticks(since);
             let ticks = ticks.context("this recording does not say how fast its clock ran: give access numbers")?;
-            Ok::<_, anyhow::Error>(Some(Point::Time(ticks)))
+            Some(Point::Time(ticks))
         }
-    };
+    })
+}
+
+/// What the arguments select.
+pub fn selection(part: &PartArgs, limit: Option<u64>, known: &Known) -> anyhow::Result<Selection> {
     Ok(Selection {
         thread: part.thread.map(Thread),
-        from: point(part.from)?,
-        to: point(part.to)?,
+        from: point(part.from, known)?,
+        to: point(part.to, known)?,
         limit: limit.unwrap_or(u64::MAX),
-        order: match part.order {
-            ThreadOrder::Time => Order::Time,
-            ThreadOrder::Equal => Order::EqualRate { quantum: 1 },
-        },
+        order: part.order.into(),
     })
 }
 

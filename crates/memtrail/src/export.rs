@@ -62,20 +62,35 @@ pub fn command(args: &ExportArgs) -> anyhow::Result<u8> {
     if count == 0 {
         bail!("{}: there was no access to export", args.file.display());
     }
+    tell(args.format, left_out, threads.len());
+    match known.ending {
+        Ending::Damaged { at, what } => Err(Error::Damaged { at, what }.into()),
+        _ => Ok(0),
+    }
+}
+
+/// Says what a format has no room for.
+pub fn tell(format: ExportFormat, left_out: LeftOut, threads: usize) {
     if left_out.prefetches > 0 {
         let prefetches = thousands(left_out.prefetches);
         say::line(format_args!(
             "{prefetches} prefetches were left out: the format has none"
         ));
     }
-    let several = threads.len() > 1 && matches!(args.format, ExportFormat::Lackey | ExportFormat::Din);
-    if several {
+    if threads > 1 && matches!(format, ExportFormat::Lackey | ExportFormat::Din) {
         say::line("several threads are in one stream, since the format has none; --thread picks one");
     }
-    match known.ending {
-        Ending::Damaged { at, what } => Err(Error::Damaged { at, what }.into()),
-        _ => Ok(0),
-    }
+}
+
+/// Writes a format that is one stream.
+pub fn encoder(format: ExportFormat, fetches: bool) -> anyhow::Result<Box<dyn Encode>> {
+    Ok(match format {
+        ExportFormat::Lackey => Box::new(lackey::Writer::default()),
+        ExportFormat::Din => Box::new(din::Writer::new(fetches)),
+        ExportFormat::Text => Box::new(text::Writer::default()),
+        ExportFormat::Raw => Box::new(raw::Writer),
+        ExportFormat::Drmemtrace => bail!("drmemtrace has a file for each thread: use export"),
+    })
 }
 
 /// Replays into a format.
@@ -119,13 +134,7 @@ fn create_file(path: &Path, force: bool) -> anyhow::Result<File> {
 
 /// Everything in one stream.
 fn single(args: &ExportArgs, reader: &mut Recording, known: &Known) -> anyhow::Result<(u64, LeftOut)> {
-    let format: Box<dyn Encode> = match args.format {
-        ExportFormat::Lackey => Box::new(lackey::Writer::default()),
-        ExportFormat::Din => Box::new(din::Writer::new(args.fetches)),
-        ExportFormat::Text => Box::new(text::Writer::default()),
-        ExportFormat::Raw => Box::new(raw::Writer),
-        ExportFormat::Drmemtrace => bail!("drmemtrace has a file for each thread"),
-    };
+    let format = encoder(args.format, args.fetches)?;
     let selection = selection(args, args.thread);
     match args.output.as_deref().filter(|p| *p != Path::new("-")) {
         None => write(reader, known, &selection, format, Stdout(io::stdout().lock())),

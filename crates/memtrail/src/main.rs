@@ -19,6 +19,7 @@ mod overhead;
 mod points;
 mod progress;
 mod record;
+mod replay;
 mod say;
 mod sim;
 
@@ -60,6 +61,7 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Check(args) => info::check(&args),
         Task::Import(args) => import::command(&args),
         Task::Export(args) => export::command(&args),
+        Task::Replay(args) => replay::command(&args),
         Task::Doctor(args) => doctor::command(&args),
         Task::Points(args) => points::command(&args),
         Task::Overhead(args) => overhead::command(&args),

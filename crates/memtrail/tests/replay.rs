@@ -154,3 +154,103 @@ fn descriptors_and_trees_are_printed() {
     assert_eq!(lines(&dir, &["dump", "--tree", "--limit", "4", "a"]), tree[..4]);
     refused(&dir, &["dump", "--tree", "--from", "4", "a"], "cannot be used with");
 }
+
+/// Standard output and status of `memtrail replay --to`.
+fn piped(dir: &TempDir, to: &str, args: &[&str]) -> (Vec<u8>, Option<i32>) {
+    let output = memtrail(dir, &[&["replay", "--to", to], args].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.is_empty() || stderr.contains("several threads"), "{stderr}");
+    (output.stdout, output.status.code())
+}
+
+#[test]
+fn a_recording_is_piped_into_a_command() {
+    let dir = tempdir().unwrap();
+    lines(&dir, &["record", "-o", "a", "--", "true"]);
+    let dump = memtrail(&dir, &["dump", "a"]).stdout;
+    assert_eq!(piped(&dir, "cat", &["a"]), (dump.clone(), Some(0)));
+    for format in [&["text"][..], &["raw"], &["lackey"], &["din"], &["din", "--fetches"]] {
+        let exported = memtrail(&dir, &[&["export", "a", "--format"], format].concat()).stdout;
+        let (replayed, status) = piped(&dir, "cat", &[&["a", "--format"], format].concat());
+        assert_eq!(status, Some(0));
+        assert!(!exported.is_empty() && replayed == exported, "{format:?}");
+    }
+    // Shell words, and a part.
+    let all: Vec<&[u8]> = dump.split_inclusive(|&b| b == b'\n').collect();
+    let part = ["--thread", "0", "--begin", "1000", "--end", "1010", "a"];
+    assert_eq!(piped(&dir, "cat", &part).0, all[1000..1010].concat());
+    let (counted, status) = piped(&dir, "tail -n +3 | wc -l", &part);
+    assert_eq!((String::from_utf8_lossy(&counted).trim(), status), ("8", Some(0)));
+    assert_eq!(piped(&dir, "cat", &["--limit", "7", "a"]).0, all[..7].concat());
+    assert_eq!(piped(&dir, "cat", &["--begin", "3600s", "a"]), (vec![], Some(0)));
+}
+
+#[test]
+fn parts_with_instructions_are_cut_at_accesses() {
+    let dir = tempdir().unwrap();
+    lines(&dir, &["record", "-o", "a", "--", "true"]);
+    let whole = piped(&dir, "cat", &["--format", "din", "--fetches", "a"]).0;
+    let whole: Vec<&[u8]> = whole.split_inclusive(|&b| b == b'\n').collect();
+    let accesses: Vec<usize> = (0..whole.len()).filter(|&i| !whole[i].starts_with(b"2 ")).collect();
+    let mut at = 0;
+    for (begin, end) in [(0, 1), (1, 500), (500, 777), (777, 1000)] {
+        let (b, e) = (begin.to_string(), end.to_string());
+        let part = piped(
+            &dir,
+            "cat",
+            &["--format", "din", "--fetches", "--begin", &b, "--end", &e, "a"],
+        )
+        .0;
+        let next = accesses[end - 1] + 1;
+        assert_eq!(part, whole[at..next].concat(), "{begin} to {end}");
+        at = next;
+    }
+    let empty = piped(&dir, "cat", &["--format", "lackey", "--begin", "9", "--end", "9", "a"]);
+    assert_eq!(empty, (vec![], Some(0)));
+    let times = ["replay", "--to", "cat", "--format", "lackey", "--begin", "1ms", "a"];
+    refused(&dir, &times, "cut at access numbers only");
+}
+
+#[test]
+fn the_status_of_the_command_is_passed_on() {
+    let dir = tempdir().unwrap();
+    lines(
+        &dir,
+        &[
+            "record",
+            "-o",
+            "a",
+            "--",
+            "sh",
+            "-c",
+            "i=0; while [ $i -lt 100 ]; do i=$((i+1)); done",
+        ],
+    );
+    assert_eq!(piped(&dir, "cat > /dev/null; exit 7", &["a"]), (vec![], Some(7)));
+    assert_eq!(piped(&dir, "kill -9 $$", &["a"]).1, Some(137));
+    assert_eq!(piped(&dir, "no-such-command 2> /dev/null", &["a"]).1, Some(127));
+    // One that stops reading is waited for.
+    let (out, status) = piped(
+        &dir,
+        "head -n 1 > /dev/null; exec < /dev/null; sleep 0.3; echo over; exit 3",
+        &["a"],
+    );
+    assert_eq!((out.as_slice(), status), (&b"over\n"[..], Some(3)));
+    for format in ["text", "lackey"] {
+        let (out, status) = piped(&dir, "head -n 2", &["--format", format, "a"]);
+        assert_eq!((out.iter().filter(|&&b| b == b'\n').count(), status), (2, Some(0)));
+    }
+}
+
+#[test]
+fn what_cannot_be_piped_is_refused() {
+    let dir = tempdir().unwrap();
+    lines(&dir, &["record", "-o", "a", "--", "sh", "-c", "(exit 1); exit 0"]);
+    let replay = |args: &[&str], message: &str| refused(&dir, &[&["replay", "--to", "cat"], args].concat(), message);
+    replay(&["--format", "drmemtrace", "a"], "a file for each thread");
+    replay(&["--format", "lackey", "--fetches", "a"], "--fetches is for din");
+    replay(&["--thread", "9", "a"], "there is no thread 9");
+    replay(&["--begin", "5", "a"], "--thread T");
+    replay(&["no-such-file"], "no-such-file");
+    refused(&dir, &["replay", "a"], "--to");
+}

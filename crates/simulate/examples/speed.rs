@@ -4,7 +4,8 @@
 //! fastest counts, in processor time of the thread that feeds it (or, of several workers, in time that passes).
 use memtrail_model::{Access, AccessSink};
 use memtrail_simulate::reuse::Reuse;
-use memtrail_simulate::sweep::{twenty_six, Sweep};
+use memtrail_simulate::spec::configurations;
+use memtrail_simulate::sweep::{Sweep, SweepConfig};
 use memtrail_simulate::{Hierarchy, Level, Options, Simulator};
 use memtrail_trace::{accesses, Known, Reader, Selection};
 use std::fs::File;
@@ -70,6 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let stream = memory.0;
         println!("{path}: {} accesses", stream.len());
         let one = Hierarchy::of(vec![Level::new("L1", 32 << 10, 64, 8)]);
+        let configs: Vec<SweepConfig> = configurations("metasim26")?.iter().map(SweepConfig::from).collect();
         let misses = |sweep: &mut Sweep| sweep.counts().iter().map(|counts| counts.total().misses).sum();
         time(
             "32K:64:8, by reference point",
@@ -82,14 +84,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "26 configurations",
             &stream,
             processor_time,
-            || Sweep::new(&twenty_six()).expect("good configurations"),
+            || Sweep::new(&configs).expect("good configurations"),
             misses,
         );
         time(
             "26 configurations, 2 workers",
             &stream,
             clock(),
-            || Sweep::on(&twenty_six(), 2).expect("good configurations"),
+            || Sweep::on(&configs, 2).expect("good configurations"),
             misses,
         );
         let reuse = |line| Reuse::new(line).expect("a good line");

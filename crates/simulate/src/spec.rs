@@ -3,9 +3,8 @@
 //! A field has a list of values; `a..b` stands for a, 2a, 4a, … b. All combinations are meant, but for those that cannot be: a set larger than
 //! the cache, or a size that is no multiple of a set.
 use crate::config::{Hierarchy, Level, Policy};
-use crate::draft::{parse_size, DEFAULT_LINE, DEFAULT_WAYS, SIZE_FORM};
+use crate::draft::{parse_size, show_size, DEFAULT_LINE, DEFAULT_WAYS, SIZE_FORM};
 use crate::presets::METASIM26;
-use crate::sweep::SweepConfig;
 
 /// What is wrong with a specification.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,13 +42,11 @@ struct Fields {
 
 const FIELDS: [&str; 4] = ["size", "line", "ways", "policy"];
 
-/// The configurations, in the order sizes, lines, ways, policies.
-pub fn configurations(text: &str) -> Result<Vec<SweepConfig>, SpecError> {
+/// One data cache for each configuration, named after its geometry, in the order sizes, lines, ways, policies.
+pub fn configurations(text: &str) -> Result<Vec<Level>, SpecError> {
     if text == METASIM26.0 {
-        let all = METASIM26.1.into_iter();
-        return Ok(all
-            .map(|(size, line, ways)| SweepConfig::lru(size, line, ways))
-            .collect());
+        let one = |&(size, line, ways): &(u64, u32, u32)| level(size, line, ways, Policy::Lru);
+        return Ok(METASIM26.1.iter().map(one).collect());
     }
     let fields = parse(text)?;
     if fields.sizes.is_empty() {
@@ -68,16 +65,11 @@ pub fn configurations(text: &str) -> Result<Vec<SweepConfig>, SpecError> {
                     Ways::Full => lines().unwrap_or(0),
                 };
                 let policies = or(&fields.policies, &[Policy::Lru]).iter();
-                all.extend(policies.map(|&policy| SweepConfig {
-                    size,
-                    line,
-                    ways,
-                    policy,
-                }));
+                all.extend(policies.map(|&policy| level(size, line, ways, policy)));
             }
         }
     }
-    all.retain(can_be);
+    all.retain(|level| Hierarchy::of(vec![level.clone()]).check().is_ok());
     match all.is_empty() {
         true => Err(SpecError::Nothing),
         false => Ok(all),
@@ -91,9 +83,13 @@ fn or<'v, T>(values: &'v [T], default: &'v [T]) -> &'v [T] {
     }
 }
 
-fn can_be(config: &SweepConfig) -> bool {
-    let level = Level::new("", config.size, config.line, config.ways);
-    Hierarchy::of(vec![level]).check().is_ok()
+fn level(size: u64, line: u32, ways: u32, policy: Policy) -> Level {
+    let word = if policy == Policy::Fifo { ":fifo" } else { "" };
+    let name = format!("{}:{line}:{ways}{word}", show_size(size));
+    Level {
+        policy,
+        ..Level::new(name, size, line, ways)
+    }
 }
 
 fn parse(text: &str) -> Result<Fields, SpecError> {
@@ -179,11 +175,7 @@ mod tests {
     use super::*;
 
     fn names(text: &str) -> Vec<String> {
-        configurations(text)
-            .unwrap()
-            .iter()
-            .map(SweepConfig::to_string)
-            .collect()
+        configurations(text).unwrap().into_iter().map(|l| l.name).collect()
     }
 
     #[test]

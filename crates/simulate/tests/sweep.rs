@@ -3,7 +3,8 @@ mod streams;
 
 use memtrail_model::{Access, AccessSink, Kind, Point, Thread};
 use memtrail_simulate::config::{ConfigError, Policy, Shared};
-use memtrail_simulate::sweep::{grid, twenty_six, Sweep, SweepConfig, SweepCounts};
+use memtrail_simulate::spec::configurations;
+use memtrail_simulate::sweep::{grid, Sweep, SweepConfig, SweepCounts};
 use memtrail_simulate::{Hierarchy, Level, Options, Simulator};
 use memtrail_trace::{accesses, Known, Reader, Selection};
 use proptest::prelude::*;
@@ -181,8 +182,33 @@ fn more_pages_in_use_than_have_short_numbers() {
     let stream = [reads(scattered(400_000, 1 << 40), 8)];
     let mut configs = vec![SweepConfig::lru(4096, 64, 2), SweepConfig::lru(8 << 20, 64, 16)];
     configs.extend([SweepConfig::lru(1 << 20, 64, 4), SweepConfig::lru(8 << 20, 64, 64)]);
-    configs.extend(grid(&[4096, 1 << 23], &[64], &[3, 4, 16, 32], Policy::Fifo));
+    configs.push(SweepConfig::lru(64 << 10, 64, 1024));
+    configs.extend(grid(&[4096, 1 << 23], &[64], &[3, 4, 16, 32, 1 << 17], Policy::Fifo));
     configs.extend(grid(&[12 << 20], &[64], &[8, 12, 24], Policy::Lru));
+    let counts = swept(Sweep::new(&configs).unwrap(), &stream);
+    for (config, counts) in configs.into_iter().zip(counts) {
+        assert_eq!(counts, naive(config, &stream, |thread| thread), "{config}");
+    }
+}
+
+#[test]
+fn one_set_of_very_many_ways() {
+    // Rounds over more and more lines: some caches are too small for each, and lines come back after having been forgotten.
+    let rounds = (1..12u64).flat_map(|round| (0..round * 350).map(move |i| i * 64 + round % 3 * 4096));
+    let stream = [reads(rounds, 8), reads(scattered(6_000, 1 << 18), 80)];
+    let mut configs: Vec<SweepConfig> = Vec::new();
+    for ways in [65, 100, 1024, 3000] {
+        for policy in [Policy::Lru, Policy::Fifo] {
+            let full = |line| SweepConfig {
+                policy,
+                ..SweepConfig::lru(u64::from(ways) * u64::from(line), line, ways)
+            };
+            configs.extend([full(64), full(32)]);
+        }
+    }
+    configs.extend((65..75).map(|ways| SweepConfig::lru(64 * u64::from(ways) * 3, 64, ways)));
+    configs.extend((65..140).map(|ways| SweepConfig::lru(64 * u64::from(ways), 64, ways)));
+    configs.push(SweepConfig::lru(4096, 64, 2));
     let counts = swept(Sweep::new(&configs).unwrap(), &stream);
     for (config, counts) in configs.into_iter().zip(counts) {
         assert_eq!(counts, naive(config, &stream, |thread| thread), "{config}");
@@ -209,11 +235,18 @@ fn an_access_longer_than_a_batch() {
     }
 }
 
+fn metasim26() -> Vec<SweepConfig> {
+    configurations("metasim26")
+        .unwrap()
+        .iter()
+        .map(SweepConfig::from)
+        .collect()
+}
+
 #[test]
-fn twenty_six_there_are() {
-    let configs = twenty_six();
+fn a_sweep_agrees_with_the_simulator() {
+    let configs = metasim26();
     assert_eq!(configs.len(), 26);
-    assert!(Sweep::new(&configs).is_ok());
     let stream = [
         reads(scattered(100_000, 1 << 19), 8),
         reads((0..20_000).map(|i| i * 24), 16),
@@ -240,7 +273,7 @@ fn recordings_give_what_each_configuration_gives_by_itself() {
         }
     }
     let paths = std::env::var("MEMTRAIL_RECORDINGS").expect("MEMTRAIL_RECORDINGS names recordings");
-    let mut configs = twenty_six();
+    let mut configs = metasim26();
     configs.extend(grid(
         &[4 << 10, 48 << 10, 1 << 20],
         &[16, 64, 256],

@@ -7,7 +7,7 @@
 //!
 //! **Invariant.** [`parse`] and [`Words`] are each other's inverse on whole records.
 use memtrail_collect::{Block, DecodeError};
-use memtrail_descriptor::{Alphabet, Events, Leaf, Visit};
+use memtrail_descriptor::{Alphabet, Events, Leaf, Visit, SHORT};
 use memtrail_ring::record::{left, special_words, CUT, END, FIRST_BLOCK, LEFT, SIGNAL, SIGRETURN, STATE};
 use memtrail_translate::plan::{LoopPlan, FIRST};
 use std::sync::Arc;
@@ -99,15 +99,19 @@ impl Leaves {
 
     /// The events that a run of whole records stands for, added to `events`.
     pub fn parse(&self, words: &[u64], events: &mut Events) -> Result<(), DecodeError> {
+        events.reserve(words.len());
         let mut at = 0;
         while at < words.len() {
             let head = words[at];
-            // Known to this piece, and not left early: most records.
-            if let Some((kind, arity)) = events.dictionary.find_leaf(head.wrapping_mul(EXITS.into())) {
+            // Known to this piece, and not left early: most records. (No key is that large.)
+            let found = events.dictionary.find_leaf(head.saturating_mul(EXITS.into()));
+            if let (Some((kind, arity)), FIRST_BLOCK..LEFT) = (found, head) {
                 let next = at + 1 + arity;
-                if (FIRST_BLOCK..LEFT).contains(&head) && head >> 32 == 0 && words.get(next).is_some_and(|&w| w < LEFT)
-                {
-                    events.push(kind, &words[at + 1..next]);
+                if words.get(next).is_some_and(|&w| w < LEFT) {
+                    match words[at + 1..].first_chunk() {
+                        Some(values) if arity <= SHORT => events.push_short(kind, values, arity),
+                        _ => events.push(kind, &words[at + 1..next]),
+                    }
                     at = next;
                     continue;
                 }

@@ -13,7 +13,7 @@ use memtrail_collect::{DecodeError, State};
 use memtrail_descriptor::{decode, fold, Definition, Dictionary, Encoder, Events, Folder, Pack};
 use std::cell::RefCell;
 use std::io;
-use zstd::bulk::{Compressor, Decompressor};
+use zstd::bulk;
 
 /// A point among the accesses of a chunk, and in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +63,8 @@ pub struct Stream {
 /// zstd as the packer of descriptor streams. Its working memory is kept.
 pub struct Zstd {
     level: i32,
-    compressor: RefCell<Option<Compressor<'static>>>,
-    decompressor: RefCell<Option<Decompressor<'static>>>,
+    compressor: RefCell<Option<bulk::Compressor<'static>>>,
+    decompressor: RefCell<Option<bulk::Decompressor<'static>>>,
     room: RefCell<Vec<u8>>,
 }
 
@@ -84,7 +84,7 @@ impl Zstd {
     fn try_pack(&self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         let (mut compressor, mut room) = (self.compressor.borrow_mut(), self.room.borrow_mut());
         if compressor.is_none() {
-            *compressor = Some(Compressor::new(self.level)?);
+            *compressor = Some(bulk::Compressor::new(self.level)?);
         }
         room.clear();
         room.reserve(zstd::zstd_safe::compress_bound(bytes.len()));
@@ -97,7 +97,7 @@ impl Zstd {
     fn try_unpack(&self, packed: &[u8], length: usize) -> io::Result<Vec<u8>> {
         let mut decompressor = self.decompressor.borrow_mut();
         if decompressor.is_none() {
-            *decompressor = Some(Decompressor::new()?);
+            *decompressor = Some(bulk::Decompressor::new()?);
         }
         match &mut *decompressor {
             Some(decompressor) => decompressor.decompress(packed, length),
@@ -165,18 +165,59 @@ pub(crate) fn encode(stream: &Stream, begin: u64, leaves: &Leaves, encoding: &mu
     out
 }
 
+/// Compresses runs of whole records, each to a chunk of its own. Nothing but memory is kept from one to the next.
+#[derive(Default)]
+pub struct Compressor {
+    events: Events,
+    folder: Folder,
+    encoding: Encoding,
+}
+
+/// A run of records, compressed.
+#[derive(Debug)]
+pub struct Compressed {
+    /// That of the chunk.
+    pub payload: Vec<u8>,
+    /// The bytes it decodes to.
+    pub raw_bytes: u64,
+    /// Records, those of a loop's iterations one by one.
+    pub events: usize,
+}
+
+impl Compressor {
+    pub fn compress(
+        &mut self,
+        words: &[u64],
+        state: State,
+        begin: u64,
+        leaves: &Leaves,
+    ) -> Result<Compressed, DecodeError> {
+        let mut events = std::mem::take(&mut self.events);
+        events.clear();
+        events.dictionary.clear();
+        leaves.parse(words, &mut events)?;
+        let records = events.len();
+        fold(&mut events, &mut self.folder);
+        let raw_bytes = 8 * events.size() as u64;
+        let stream = Stream {
+            state,
+            stamps: Vec::new(),
+            events,
+        };
+        let payload = encode(&stream, begin, leaves, &mut self.encoding);
+        self.events = stream.events;
+        Ok(Compressed {
+            payload,
+            raw_bytes,
+            events: records,
+        })
+    }
+}
+
 /// A chunk of its own from a run of whole records: its payload, and the bytes it decodes to.
 pub fn compress(words: &[u64], state: State, begin: u64, leaves: &Leaves) -> Result<(Vec<u8>, u64), DecodeError> {
-    let mut events = Events::default();
-    leaves.parse(words, &mut events)?;
-    fold(&mut events, &mut Folder::default());
-    let raw_bytes = 8 * events.size() as u64;
-    let stream = Stream {
-        state,
-        stamps: Vec::new(),
-        events,
-    };
-    Ok((encode(&stream, begin, leaves, &mut Encoding::default()), raw_bytes))
+    let compressed = Compressor::default().compress(words, state, begin, leaves)?;
+    Ok((compressed.payload, compressed.raw_bytes))
 }
 
 /// Reads a payload back. `most` bounds its events and their parameters.

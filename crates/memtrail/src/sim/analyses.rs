@@ -38,7 +38,8 @@ impl Analyses {
         let levels = args.hierarchy().then(|| Levels::new(args)).transpose()?;
         let mut configs = Vec::new();
         for text in &args.many.sweeps {
-            configs.extend(configurations(text).context("--sweep")?);
+            let levels = configurations(text).context("--sweep")?;
+            configs.extend(levels.iter().map(SweepConfig::from));
         }
         let sweep = match configs.is_empty() {
             true => None,
@@ -123,18 +124,7 @@ impl AccessSink for Analyses {
         }
     }
     fn space(&mut self, thread: Thread, space: u32) {
-        if let Some(levels) = &mut self.levels {
-            levels.simulator.space(thread, space);
-        }
-        if let Some((_, sweep)) = &mut self.sweep {
-            sweep.set_space(thread, space);
-        }
-        if let Some(curves) = &mut self.curves {
-            curves.set_space(thread, space);
-        }
-        if let Some(reuse) = &mut self.reuse {
-            reuse.set_space(thread, space);
-        }
+        self.tee().space(thread, space);
     }
     fn wants_repeats(&self) -> bool {
         self.alone().is_some_and(Simulator::wants_repeats)

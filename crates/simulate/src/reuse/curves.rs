@@ -94,6 +94,10 @@ impl Curves {
 }
 
 impl AccessSink for Curves {
+    fn space(&mut self, thread: Thread, space: u32) {
+        self.set_space(thread, space);
+    }
+
     fn accesses(&mut self, batch: &[Access]) {
         self.reuse.accesses(batch);
         if let Some(sweep) = &mut self.sweep {

@@ -24,7 +24,7 @@ pub use curves::{Curve, Curves};
 pub use histogram::{Bucket, CurvePoint, Histogram, Touches};
 use memtrail_model::{Access, AccessSink, Kind, Thread};
 use safe_arch::m128i;
-use timeline::Timeline;
+pub(crate) use timeline::Timeline;
 
 /// Lines of a page (logarithm).
 const PAGE: u32 = 6;
@@ -245,6 +245,10 @@ impl Reuse {
 }
 
 impl AccessSink for Reuse {
+    fn space(&mut self, thread: Thread, space: u32) {
+        self.set_space(thread, space);
+    }
+
     fn accesses(&mut self, batch: &[Access]) {
         let Some(first) = batch.first() else { return };
         let space = self.spaces.get(first.thread.0 as usize).copied().unwrap_or(0);

@@ -18,6 +18,8 @@ pub struct Timeline {
     /// The next place.
     next: usize,
     live: usize,
+    /// There is no line before this place.
+    oldest: usize,
 }
 
 impl Timeline {
@@ -41,6 +43,7 @@ impl Timeline {
             lines: vec![0; places],
             next: 0,
             live: 0,
+            oldest: 0,
         }
     }
 
@@ -81,6 +84,22 @@ impl Timeline {
         u64::from(newer)
     }
 
+    /// How many lines there are.
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Removes the oldest line, and returns it. There must be one.
+    pub fn remove_oldest(&mut self) -> u32 {
+        let mut word = self.oldest / FAN;
+        while self.bits[word] == 0 {
+            word += 1;
+        }
+        self.oldest = word * FAN + self.bits[word].trailing_zeros() as usize;
+        self.remove(self.oldest as u32);
+        self.lines[self.oldest]
+    }
+
     /// Moves the lines together; tells the new place of each.
     pub fn compact(&mut self, mut moved: impl FnMut(u32, u32)) {
         let mut fresh = Timeline::sized((2 * self.live).next_multiple_of(LEAST).max(LEAST));
@@ -119,6 +138,10 @@ mod tests {
                 order.remove(at);
             }
         }
-        assert_eq!(order.len(), 33_334);
+        assert_eq!((order.len(), timeline.len()), (33_334, 33_334));
+        for &line in &order {
+            assert_eq!(timeline.remove_oldest(), line);
+        }
+        assert_eq!(timeline.len(), 0);
     }
 }

@@ -12,6 +12,7 @@
 //! by cutting bits out: one division serves the whole chain, and none if *m* = 1.
 use super::deep::Deep;
 use super::front::BATCH;
+use super::full::Full;
 use super::lanes::Lane;
 use super::packed::Packed;
 use super::plan::{ChainPlan, Node};
@@ -78,6 +79,7 @@ pub enum Lists<T> {
     Two(Vec<Packed<T, 2>>),
     Four(Vec<Packed<T, 4>>),
     Deep(Deep<T>),
+    Full(Full),
 }
 
 /// Lists of one vector go together in so many.
@@ -102,6 +104,7 @@ macro_rules! each_list {
                 }
             }
             Lists::Deep($one) => $do,
+            Lists::Full($one) => $do,
         }
     };
 }
@@ -112,6 +115,7 @@ impl<T: Lane> Lists<T> {
             1 => Lists::One(vec![Packed::new(node, label)]),
             2 => Lists::Two(vec![Packed::new(node, label)]),
             3 | 4 if T::LANES == 4 => Lists::Four(vec![Packed::new(node, label)]),
+            _ if Full::suits(&node) => Lists::Full(Full::new(node)),
             _ => Lists::Deep(Deep::new(node, label)),
         }
     }
@@ -132,6 +136,7 @@ impl<T: Lane> Lists<T> {
             Lists::Two(all) => Packed::run(all, events, left),
             Lists::Four(all) => Packed::run(all, events, left),
             Lists::Deep(deep) => deep.run(events, left),
+            Lists::Full(full) => full.run(events, left),
         }
     }
 
@@ -159,6 +164,7 @@ impl Lists<u16> {
             Lists::Two(all) => Lists::Four(all.into_iter().map(Packed::widen).collect()),
             Lists::Four(_) => unreachable!("lists of short numbers have one or two vectors"),
             Lists::Deep(deep) => Lists::Deep(deep.widen()),
+            Lists::Full(full) => Lists::Full(full),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Lists of many ways.
+//! Lists of many ways. One set of very many has a file of its own: `full.rs`.
 //!
 //! LRU: a list per set in memory, most recent first; a look-up goes through it from there and moves what it passes up by one, so it costs
 //! as much as the distance. FIFO: a ring per set; a look-up goes through all of it.
@@ -7,6 +7,20 @@ use super::front::BATCH;
 use super::lanes::Lane;
 use super::plan::Node;
 use super::tally::Tally;
+
+/// Deals with each event; leaves those that are not at distance 0.
+pub fn one_by_one<T: Lane>(
+    events: &[Event<T>],
+    left: &mut [Event<T>; BATCH],
+    mut touch: impl FnMut(&Event<T>) -> usize,
+) -> usize {
+    let mut n = 0;
+    for event in events {
+        left[n & (BATCH - 1)] = *event;
+        n += usize::from(touch(event) != 0);
+    }
+    n
+}
 
 pub struct Deep<T> {
     node: Node,
@@ -23,7 +37,7 @@ impl<T: Lane> Deep<T> {
         Deep {
             pages: vec![T::default(); sets * node.ways as usize],
             next: vec![0; if node.fifo { sets } else { 0 }],
-            tally: Tally::new(node.ways as usize),
+            tally: Tally::long(&node.wanted),
             node,
             label,
         }
@@ -54,14 +68,11 @@ impl<T: Lane> Deep<T> {
     }
 
     pub fn run(&mut self, events: &[Event<T>], left: &mut [Event<T>; BATCH]) -> usize {
-        let mut n = 0;
-        for event in events {
+        one_by_one(events, left, |event| {
             let distance = self.touch(event.set, event.page);
             self.tally.add(event.tag, distance);
-            left[n & (BATCH - 1)] = *event;
-            n += usize::from(distance != 0);
-        }
-        n
+            distance
+        })
     }
 
     pub fn tally(&mut self) -> &mut Tally {

@@ -14,6 +14,7 @@ mod chain;
 mod deep;
 mod forest;
 pub(crate) mod front;
+mod full;
 pub(crate) mod lanes;
 mod packed;
 pub(crate) mod pages;
@@ -23,6 +24,7 @@ mod workers;
 
 use crate::config::{ConfigError, Hierarchy, Level, Policy, Shared};
 use crate::counts::Requests;
+use crate::draft::show_size;
 use crate::engine::placed;
 use front::{Batch, Common, Front};
 use memtrail_model::{Access, AccessSink, Thread};
@@ -78,15 +80,22 @@ impl SweepConfig {
     }
 }
 
+impl From<&Level> for SweepConfig {
+    /// What a sweep needs to know of a level: of [`crate::spec::configurations`], say.
+    fn from(level: &Level) -> SweepConfig {
+        SweepConfig {
+            size: level.size,
+            line: level.line,
+            ways: level.ways,
+            policy: level.policy,
+        }
+    }
+}
+
 impl fmt::Display for SweepConfig {
     /// As on the command line: `32K:64:8`, with `:fifo` unless LRU.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
-        let (unit, letter) = units
-            .into_iter()
-            .find(|(unit, _)| self.size > 0 && self.size % unit == 0)
-            .unwrap_or((1, ""));
-        write!(f, "{}{letter}:{}:{}", self.size / unit, self.line, self.ways)?;
+        write!(f, "{}:{}:{}", show_size(self.size), self.line, self.ways)?;
         match self.policy {
             Policy::Lru => Ok(()),
             Policy::Fifo => f.write_str(":fifo"),
@@ -118,17 +127,6 @@ pub fn grid(sizes: &[u64], lines: &[u32], ways: &[u32], policy: Policy) -> Vec<S
             configs.extend(fitting.filter(|config| config.check().is_ok()));
         }
     }
-    configs
-}
-
-/// Twenty-six data caches: first levels of 8 to 64 KB with lines of 32, 64 and 128 bytes and 1 to 8 ways, and second levels up to 2 MB.
-pub fn twenty_six() -> Vec<SweepConfig> {
-    const K: u64 = 1024;
-    let mut configs = grid(&[8 * K, 16 * K, 32 * K], &[32], &[1, 2, 4], Policy::Lru);
-    configs.extend(grid(&[16 * K, 32 * K, 64 * K], &[64], &[2, 4, 8], Policy::Lru));
-    configs.extend(grid(&[32 * K, 64 * K], &[128], &[4, 8], Policy::Lru));
-    configs.extend(grid(&[256 * K, 512 * K], &[64], &[8], Policy::Lru));
-    configs.extend(grid(&[1024 * K, 2048 * K], &[64], &[16], Policy::Lru));
     configs
 }
 
@@ -276,6 +274,10 @@ impl Back {
 }
 
 impl AccessSink for Sweep {
+    fn space(&mut self, thread: Thread, space: u32) {
+        self.set_space(thread, space);
+    }
+
     fn accesses(&mut self, batch: &[Access]) {
         let Some(first) = batch.first() else { return };
         let cache = self.cache(first.thread);

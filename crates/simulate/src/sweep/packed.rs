@@ -31,7 +31,7 @@ impl<T: Lane, const V: usize> Packed<T, V> {
             node,
             label,
             moves,
-            tally: Tally::new(Self::DEPTH),
+            tally: Tally::short(),
             width: std::marker::PhantomData,
         }
     }
@@ -46,7 +46,7 @@ impl<T: Lane, const V: usize> Packed<T, V> {
     ) -> usize {
         let mut n = 0;
         let mut parts: [_; K] = all.each_mut().map(|one| {
-            let (counts, worst) = one.tally.short().expect("distances in short lists are short");
+            let (counts, worst) = one.tally.parts();
             (&mut one.lists[..], one.label, &*one.moves, counts, worst)
         });
         for event in events {

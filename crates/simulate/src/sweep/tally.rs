@@ -4,49 +4,74 @@
 //! their distances are kept by part number until the batch ends.
 use super::front::{PART, READ, WRITE};
 
-/// Distances and misses of a list.
+/// Tags are multiples of this, one for each kind that has a row; and distances in short lists are less.
+const ROW: usize = 64;
+const KINDS: usize = PART as usize / ROW;
+/// All rows, with room to make every index valid.
+pub const SHORT: usize = 4 * ROW;
+
+/// What was seen in a list.
 #[derive(Clone)]
 pub struct Tally {
+    /// A row for each kind; in that, a number for each distance or step.
     counts: Vec<u64>,
-    /// Distances of a kind are `1 << bits` numbers.
-    bits: u32,
+    row: usize,
+    /// Of long lists: the distances that matter; what is counted is how many of them are not greater. None: the distance itself.
+    steps: Option<Vec<u32>>,
     worst: Vec<u32>,
 }
 
-/// Tags are multiples of this, one for each kind that has a row; and distances in short lists are less.
-pub const ROW: usize = 64;
-const KINDS: usize = PART as usize / ROW;
-/// Numbers of a short list, with room to make every index valid.
-pub const SHORT: usize = 4 * ROW;
-
 impl Tally {
-    /// For distances from 0 to `most`.
-    pub fn new(most: usize) -> Tally {
-        let row = (most + 1).next_power_of_two().max(ROW);
+    /// Of a list with distances less than [`ROW`].
+    pub fn short() -> Tally {
         Tally {
-            counts: vec![0; row * (KINDS + 1)],
-            bits: row.trailing_zeros(),
+            counts: vec![0; SHORT],
+            row: ROW,
+            steps: None,
             worst: Vec::new(),
         }
     }
 
-    /// Of a list with distances less than [`ROW`]: tag + distance is the index.
-    pub fn short(&mut self) -> Option<(&mut [u64; SHORT], &mut Vec<u32>)> {
-        let counts = self.counts.as_mut_slice().try_into().ok()?;
-        Some((counts, &mut self.worst))
+    /// Of a longer list that only these numbers of ways are wanted of.
+    pub fn long(wanted: &[(usize, u32)]) -> Tally {
+        let mut steps: Vec<u32> = wanted.iter().map(|&(_, ways)| ways).collect();
+        steps.sort_unstable();
+        steps.dedup();
+        let row = steps.len() + 1;
+        Tally {
+            counts: vec![0; row * KINDS],
+            row,
+            steps: Some(steps),
+            worst: Vec::new(),
+        }
     }
 
-    /// Where a kind's distances begin.
+    /// Of a short list: tag + distance is the index; and what [`part`] needs.
+    pub fn parts(&mut self) -> (&mut [u64; SHORT], &mut Vec<u32>) {
+        let counts = self.counts.as_mut_slice().try_into();
+        (counts.expect("a short list's tally"), &mut self.worst)
+    }
+
+    /// Where a kind's row begins.
     fn row(&self, tag: u16) -> usize {
-        (usize::from(tag) / ROW) << self.bits
+        usize::from(tag) / ROW * self.row
+    }
+
+    /// What is counted for a distance.
+    fn step(&self, distance: usize) -> usize {
+        match &self.steps {
+            None => distance,
+            Some(steps) => steps.partition_point(|&step| step as usize <= distance),
+        }
     }
 
     pub fn add(&mut self, tag: u16, distance: usize) {
+        let step = self.step(distance);
         if tag < PART {
             let row = self.row(tag);
-            self.counts[row + distance] += 1;
+            self.counts[row + step] += 1;
         } else {
-            part(&mut self.worst, tag, distance);
+            part(&mut self.worst, tag, step);
         }
     }
 
@@ -67,8 +92,8 @@ impl Tally {
     /// (reads, writes) with at least this distance.
     pub fn from(&self, distance: usize) -> (u64, u64) {
         let sum = |tag: u16| {
-            let row = self.row(tag);
-            self.counts[row + distance..row + (1 << self.bits)].iter().sum()
+            let row = &self.counts[self.row(tag)..][..self.row];
+            row[self.step(distance)..].iter().sum()
         };
         (sum(READ), sum(WRITE))
     }

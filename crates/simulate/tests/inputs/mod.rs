@@ -6,4 +6,4 @@ mod hierarchies;
 mod streams;
 
 pub use hierarchies::{hierarchies, plain_hierarchies};
-pub use streams::{nests, streams, Piece, Stream};
+pub use streams::{nests, streams, Nest, Piece, Stream};

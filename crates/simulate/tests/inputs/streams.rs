@@ -1,5 +1,5 @@
 //! What programs do, in small: walks, loops, scattered accesses, of several threads.
-use memtrail_model::{Access, Kind, LoopAccess, LoopRun, Point, Thread};
+use memtrail_model::{Access, Kind, LoopAccess, LoopRun, Mover, Point, Thread};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -129,35 +129,75 @@ pub fn streams() -> impl Strategy<Value = Stream> {
     })
 }
 
-/// Nests of loops: an inner loop again and again, each time a bit further on, or not.
-pub fn nests() -> impl Strategy<Value = Stream> {
-    let further = prop_oneof![Just(0i64), -130..=130i64, select(vec![64i64, 256, 512, 1024])];
-    let nest = (walk(), further, prop_oneof![3 => 1..12i64, 1 => 12..60i64]);
-    prop::collection::vec(nest, 1..4).prop_map(|nests| {
-        let mut pieces = Vec::new();
-        for (inner, further, times) in nests {
-            let Piece::Loop { thread, trips, body } = inner else {
-                unreachable!("a walk is a loop");
+/// An inner loop again and again, each time so much further on. Fetches stay where they are.
+#[derive(Clone, Debug)]
+pub struct Nest {
+    pub thread: Thread,
+    pub times: u64,
+    pub further: i64,
+    /// Of the inner loop.
+    pub trips: u64,
+    pub body: Vec<LoopAccess>,
+}
+
+impl Nest {
+    /// The inner loop's body in one iteration of the outer one.
+    pub fn body(&self, iteration: u64) -> Vec<LoopAccess> {
+        let by = self.further * iteration as i64;
+        let moved = |access: &LoopAccess| match access.kind {
+            Kind::Fetch => *access,
+            _ => LoopAccess {
+                addr: access.addr.wrapping_add_signed(by),
+                ..*access
+            },
+        };
+        self.body.iter().map(moved).collect()
+    }
+
+    pub fn accesses(&self) -> Vec<Access> {
+        let iteration = |i: u64| {
+            let piece = Piece::Loop {
+                thread: self.thread,
+                trips: self.trips,
+                body: self.body(i),
             };
-            let moved = |body: &[LoopAccess], by: i64| -> Vec<LoopAccess> {
-                let shift = |access: &LoopAccess| match access.kind {
-                    Kind::Fetch => *access,
-                    _ => LoopAccess {
-                        addr: access.addr.wrapping_add_signed(by),
-                        ..*access
-                    },
-                };
-                body.iter().map(shift).collect()
-            };
-            pieces.extend((0..times).map(|i| Piece::Loop {
-                thread,
-                trips,
-                body: moved(&body, i * further),
-            }));
-        }
-        Stream {
-            pieces,
-            spaces: Vec::new(),
-        }
-    })
+            piece.accesses()
+        };
+        (0..self.times).flat_map(iteration).collect()
+    }
+
+    /// How each access moves, unless one wraps around.
+    pub fn movers(&self) -> Option<Vec<Mover>> {
+        let mover = |access: &LoopAccess| {
+            let further = if access.kind == Kind::Fetch { 0 } else { self.further };
+            let ways = [
+                i128::from(access.stride as i64) * i128::from(self.trips - 1),
+                i128::from(further) * i128::from(self.times - 1),
+            ];
+            let (down, up) = (ways.iter().map(|&way| way.min(0)), ways.iter().map(|&way| way.max(0)));
+            let last = i128::from(access.size.max(1)) - 1;
+            Some(Mover {
+                shift: further as u64,
+                low: u64::try_from(i128::from(access.addr) + down.sum::<i128>()).ok()?,
+                high: u64::try_from(i128::from(access.addr) + up.sum::<i128>() + last).ok()?,
+            })
+        };
+        self.body.iter().map(mover).collect()
+    }
+}
+
+pub fn nests() -> impl Strategy<Value = Vec<Nest>> {
+    let further = prop_oneof![Just(0i64), -130..=130i64, select(vec![-64i64, 32, 64, 256, 512, 1024])];
+    let times = prop_oneof![3 => 1..12u64, 2 => 12..60u64, 1 => 60..600u64];
+    let nest = (walk(), further, times).prop_map(|(inner, further, times)| match inner {
+        Piece::Loop { thread, trips, body } => Nest {
+            thread,
+            times,
+            further,
+            trips,
+            body,
+        },
+        Piece::Accesses(_) => unreachable!("a walk is a loop"),
+    });
+    prop::collection::vec(nest, 1..4)
 }

@@ -1,6 +1,6 @@
 //! From a recording back to its accesses.
 //!
-//! [`accesses`] replays to accesses: of one thread directly, with the next chunk decoded ahead by another core, or of several
+//! [`accesses`] replays to accesses: of one thread directly, with the next chunks decoded ahead by other cores, or of several
 //! interleaved. [`replay`] replays to executions, chunk by chunk, for those who only count.
 mod gate;
 mod nest;
@@ -21,7 +21,7 @@ use player::Player;
 use select::Part;
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{sync_channel, Receiver};
 use std::sync::{Mutex, PoisonError};
 
 /// What to replay.
@@ -124,7 +124,11 @@ pub(crate) fn in_parts<R: Read + Seek + Send, S: AccessSink>(
     Ok(())
 }
 
-/// Hands chunks to `take` one after the other until it says no, while another thread decodes the next. Returns what it said last.
+/// Chunks that are decoded ahead, at most: each takes a few tens of megabytes.
+const MOST_AHEAD: usize = 8;
+
+/// Hands chunks to `take` one after the other until it says no, while other threads decode those that follow, on all cores. Returns
+/// what it said last.
 fn ahead<R: Read + Seek + Send>(
     input: &Input<'_, R>,
     known: &Known,
@@ -135,18 +139,26 @@ fn ahead<R: Read + Seek + Send>(
     if let [chunk] = chunks {
         return take(chunk, &decoded(chunk)?);
     }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = cores.min(MOST_AHEAD).min(chunks.len());
     std::thread::scope(|scope| {
-        let (out, streams) = sync_channel(0);
-        scope.spawn(move || {
-            for chunk in chunks {
-                let stream = decoded(chunk);
-                let failed = stream.is_err();
-                if out.send(stream).is_err() || failed {
-                    break;
+        // Each decodes every so manyth chunk, and waits with it until it is wanted.
+        let begin = |worker: usize| {
+            let (out, streams) = sync_channel(0);
+            scope.spawn(move || {
+                for chunk in chunks.iter().skip(worker).step_by(workers) {
+                    let stream = decoded(chunk);
+                    let failed = stream.is_err();
+                    if out.send(stream).is_err() || failed {
+                        break;
+                    }
                 }
-            }
-        });
-        for (chunk, stream) in chunks.iter().zip(streams) {
+            });
+            streams
+        };
+        let streams: Vec<Receiver<_>> = (0..workers).map(begin).collect();
+        for (chunk, streams) in chunks.iter().zip(streams.iter().cycle()) {
+            let Ok(stream) = streams.recv() else { break };
             if !take(chunk, &stream?)? {
                 return Ok(false);
             }
@@ -154,6 +166,7 @@ fn ahead<R: Read + Seek + Send>(
         Ok(true)
     })
 }
+
 /// All record words of a chunk.
 pub fn words<R: Read + Seek>(reader: &mut Reader<R>, known: &Known, chunk: &Chunk) -> Result<Vec<u64>, Error> {
     let stream = stream(reader, known, chunk)?;

@@ -1,0 +1,102 @@
+//! How fast a recording is compressed, on one core, and replayed: `speed FILE`. Prints JSON, for `cargo xtask bench record`.
+//!
+//! Its records are taken out of it and compressed once more, in pieces as large as a recorder's; and its accesses are replayed into a
+//! sink that only counts, one by one and with loops taken whole. Each is done several times, and the least time counts.
+use memtrail_collect::State;
+use memtrail_model::{Access, AccessSink, LoopRun};
+use memtrail_trace::{accesses, stream, Compressor, Expansion, Known, Reader, Selection};
+use std::error::Error;
+use std::fs::File;
+use std::io::BufReader;
+use std::time::Instant;
+
+/// Words of a piece.
+const PIECE: usize = 1 << 20;
+/// Records that are enough to tell.
+const ENOUGH: usize = 24 << 20;
+const RUNS: usize = 3;
+
+#[derive(Default)]
+struct Count {
+    accesses: u64,
+    whole: bool,
+}
+
+impl AccessSink for Count {
+    fn accesses(&mut self, batch: &[Access]) {
+        self.accesses += batch.len() as u64;
+    }
+    fn wants_loops(&self) -> bool {
+        self.whole
+    }
+    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+        self.accesses += run.trips * run.body.len() as u64;
+        true
+    }
+}
+
+/// Record words of the recording, whole records in each piece.
+fn pieces(reader: &mut Reader<BufReader<File>>, known: &Known) -> Result<Vec<Vec<u64>>, Box<dyn Error>> {
+    let (mut pieces, mut all) = (vec![Vec::new()], 0);
+    for chunk in &known.streams {
+        let stream = stream(reader, known, chunk)?;
+        let take = |words: &[u64]| {
+            if pieces.last().is_none_or(|p| p.len() >= PIECE) {
+                pieces.push(Vec::new());
+            }
+            pieces.last_mut().into_iter().for_each(|p| p.extend_from_slice(words));
+            all += words.len();
+            all < ENOUGH
+        };
+        Expansion::new(&stream).each(&known.leaves, chunk.head.stream.words, take)?;
+        if all >= ENOUGH {
+            break;
+        }
+    }
+    Ok(pieces)
+}
+
+/// The least time of several runs, and what they return.
+fn best<T>(mut run: impl FnMut() -> Result<T, Box<dyn Error>>) -> Result<(f64, T), Box<dyn Error>> {
+    let mut least = f64::INFINITY;
+    let mut last = None;
+    for _ in 0..RUNS {
+        let begin = Instant::now();
+        last = Some(run()?);
+        least = least.min(begin.elapsed().as_secs_f64());
+    }
+    last.map(|last| (least, last)).ok_or("no run".into())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args().nth(1).ok_or("speed FILE")?;
+    let mut reader = Reader::open(BufReader::new(File::open(path)?))?;
+    let known = Known::read(&mut reader)?;
+    let pieces = pieces(&mut reader, &known)?;
+    let mut compressor = Compressor::default();
+    let (compress_seconds, events) = best(|| {
+        let mut events = 0;
+        for piece in &pieces {
+            events += compressor.compress(piece, State::default(), 0, &known.leaves)?.events;
+        }
+        Ok(events)
+    })?;
+    let mut replay = |whole| {
+        best(|| {
+            let mut count = Count { accesses: 0, whole };
+            accesses(&mut reader, &known, &Selection::default(), &mut count)?;
+            Ok(count.accesses)
+        })
+    };
+    let (replay_seconds, accesses) = replay(false)?;
+    let (whole_seconds, _) = replay(true)?;
+    let figures = serde_json::json!({
+        "events": events,
+        "compress_seconds": compress_seconds,
+        "accesses": accesses,
+        "replay_seconds": replay_seconds,
+        "whole_seconds": whole_seconds,
+    });
+    println!("{figures}");
+    Ok(())
+}
