@@ -1,43 +1,62 @@
 //! `sim`: caches, simulated on a recording or while a program runs.
 //!
-//! One file for each concern: what is asked for (`args`), which caches ([`choose`]), what gets through to the simulator ([`feed`]), what its
-//! counts mean in terms of the program ([`rows`]), and how that is told to people ([`report`]) and to programs ([`json`]).
+//! One file for each concern: what is asked for (`args`), which caches ([`choose`]), what finds it out ([`analyses`], in one pass: [`tee`]), what gets through to
+//! that ([`feed`]), what counts mean in terms of the program ([`rows`]), and how that is told to people ([`report`]) and to programs ([`json`]; [`many`] for both).
+mod analyses;
 pub mod args;
 mod choose;
 mod columns;
 mod feed;
 mod json;
+mod many;
 pub mod report;
 pub mod rows;
 mod tee;
 
+use crate::args::RecordArgs;
 use crate::dump::{replayed, selection, whole, written};
 use crate::info::{open, warn_unless_whole, Recording};
 use crate::progress::Progress;
+use crate::record;
 use crate::say;
+use analyses::Analyses;
 use anyhow::{bail, Context};
 use args::SimArgs;
-use choose::choose;
 use feed::Feed;
+use memtrail_collect::{Message, PointInfo};
 use memtrail_model::Kind;
-use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
+use memtrail_simulate::reuse::{Curve, Histogram};
+use memtrail_simulate::sweep::{SweepConfig, SweepCounts};
+use memtrail_simulate::{Hierarchy, LevelCounts};
 use memtrail_trace::{accesses, Known, Places, Selection};
 use rows::{Reference, Row};
 use serde_json::Value;
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
 /// References in the table, unless told otherwise.
 const TOP: usize = 20;
 
-/// What a simulation found.
+/// What was found.
+#[derive(Debug)]
+pub struct Found {
+    /// Accesses that were simulated.
+    pub accesses: u64,
+    pub levels: Option<Findings>,
+    pub sweep: Vec<(SweepConfig, SweepCounts)>,
+    pub curves: Option<Vec<Curve>>,
+    pub reuse: Option<Histogram>,
+    /// Bytes of a line in curves and reuse distances.
+    pub line: u32,
+}
+
+/// What the simulation of a hierarchy found.
 #[derive(Debug)]
 pub struct Findings {
     pub hierarchy: Hierarchy,
     /// Where the hierarchy is from.
     pub source: String,
-    /// Accesses that were simulated.
-    pub accesses: u64,
     /// By level.
     pub counts: Vec<LevelCounts>,
     pub rows: Vec<Row>,
@@ -72,87 +91,76 @@ pub fn command(args: &SimArgs) -> anyhow::Result<u8> {
     if args.caches.preset.as_deref() == Some(choose::LIST) {
         return print(&choose::list());
     }
-    if !args.command.is_empty() && !args.live {
+    if let Some(output) = &args.output {
+        // A path that cannot be written is told before a long run.
+        File::create(output).with_context(|| cannot_write(output))?;
+    }
+    if args.live {
+        return live(args);
+    }
+    if !args.command.is_empty() {
         bail!("a command is simulated with --live");
     }
     let path = args.file.as_deref().context("no recording is given")?;
     let mut reader = open(path)?;
     let mut known = Known::read(&mut reader)?;
     warn_unless_whole(&known.ending);
-    let findings = simulate(args, path, &mut reader, &mut known)?;
-    print(&text(args, &findings, || {
-        [
-            ("command", reader.header().command.clone().into()),
-            ("file", path.display().to_string().into()),
-        ]
-    }))?;
-    if !args.json {
-        suggest(args, path);
-    }
+    let found = simulate(args, path, &mut reader, &mut known)?;
+    let command = reader.header().command.clone();
+    tell(args, &found, command, Some(path))?;
     whole(&known)
 }
 
-fn level_named(hierarchy: &Hierarchy, name: &str) -> anyhow::Result<usize> {
-    let names: Vec<&str> = hierarchy.levels.iter().map(|level| level.name.as_str()).collect();
-    let found = names.iter().position(|n| *n == name);
-    found.with_context(|| format!("--level {name}: there are {}", names.join(", ")))
+/// Simulates while a program runs.
+fn live(args: &SimArgs) -> anyhow::Result<u8> {
+    let analyses = Analyses::new(args)?;
+    let record_args = RecordArgs::of(args.command.clone());
+    let (done, lived) = record::live(&record_args, |pid| feed(args, analyses, Progress::of(pid)))?;
+    let status = record::finish(&record_args, &done, false)?;
+    if done.outcome.drained.failure.is_some() {
+        return Ok(status);
+    }
+    let (analyses, accesses) = lived.sink.finish();
+    if accesses == 0 {
+        bail!("no access was simulated");
+    }
+    let points = references(lived.table.points(), &lived.messages);
+    let found = analyses.found(args, accesses, &points);
+    let command = args.command.iter().map(|word| word.to_string_lossy().into_owned());
+    tell(args, &found, command.collect(), None)?;
+    Ok(status)
+}
+
+fn feed(args: &SimArgs, analyses: Analyses, progress: Progress) -> Feed<Analyses> {
+    let pcs = args.pcs.iter().map(|range| range.0.clone()).collect();
+    Feed::new(analyses, pcs, args.limit.unwrap_or(u64::MAX), progress)
 }
 
 /// Simulates a recording, as far as it is whole.
-pub fn of_file(args: &SimArgs, path: &Path) -> anyhow::Result<Findings> {
+pub fn of_file(args: &SimArgs, path: &Path) -> anyhow::Result<Found> {
     let mut reader = open(path)?;
     let mut known = Known::read(&mut reader)?;
     simulate(args, path, &mut reader, &mut known)
 }
 
 /// Simulates a recording.
-fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Known) -> anyhow::Result<Findings> {
+fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Known) -> anyhow::Result<Found> {
+    let analyses = Analyses::new(args)?;
     if args.caches.instructions {
         known.table.number_fetches();
     }
     let known = &*known;
-    let chosen = choose(&args.caches)?;
-    let level = args.level.as_deref().map(|name| level_named(&chosen.hierarchy, name));
-    let level = level.transpose()?;
-    let mut simulator = Simulator::new(&chosen.hierarchy, options(args))?;
     // The limit is for accesses that are simulated, whatever else is replayed.
     let limit = if args.pcs.is_empty() { args.limit } else { None };
     let selection = selection(&args.part, limit, known)?;
-    let progress = progress(known, &selection);
-    let pcs = args.pcs.iter().map(|range| range.0.clone()).collect();
-    let mut feed = Feed::new(&mut simulator, pcs, args.limit.unwrap_or(u64::MAX), progress);
+    let mut feed = feed(args, analyses, progress(known, &selection));
     replayed(accesses(reader, known, &selection, &mut feed))?;
-    let accesses = feed.passed();
-    drop(feed);
+    let (analyses, accesses) = feed.finish();
     if accesses == 0 {
         bail!("{}: no access was simulated", path.display());
     }
-    let places = Places::new(known);
-    let points = known.table.points().iter().map(|point| reference(&places, point));
-    let points: Vec<Reference> = points.collect();
-    let counts = simulator.counts();
-    let mut findings = Findings {
-        rows: rows::rows(&points, &counts),
-        hierarchy: chosen.hierarchy,
-        source: chosen.source,
-        accesses,
-        counts,
-        level,
-        classes: args.classes,
-        evictors: args.evictors,
-    };
-    findings.sort(args);
-    Ok(findings)
-}
-
-fn options(args: &SimArgs) -> Options {
-    Options {
-        evictors: args.evictors,
-        classes: args.classes,
-        instructions: args.caches.instructions,
-        no_skip: args.no_skip,
-        ..Options::default()
-    }
+    let points = references(known.table.points(), &known.messages);
+    Ok(analyses.found(args, accesses, &points))
 }
 
 /// How many accesses will be replayed is known unless a part is picked.
@@ -166,38 +174,68 @@ fn progress(known: &Known, selection: &Selection) -> Progress {
     Progress::towards(total.min(selection.limit))
 }
 
-fn reference(places: &Places, point: &memtrail_collect::PointInfo) -> Reference {
-    let place = places.find_anywhere(point.pc).ok();
-    Reference {
-        pc: point.pc,
-        place: place.map(|place| (place.module(), place.offset)),
-        kind: point.kind,
+/// Where points are, by what processes told.
+fn references(points: &[PointInfo], messages: &[(u32, Message)]) -> Vec<Reference> {
+    let mut places = Places::default();
+    for (process, message) in messages {
+        places.learn(*process, message);
     }
+    let reference = |point: &PointInfo| {
+        let place = places.find_anywhere(point.pc).ok();
+        Reference {
+            pc: point.pc,
+            place: place.map(|place| (place.module(), place.offset)),
+            kind: point.kind,
+        }
+    };
+    points.iter().map(reference).collect()
+}
+
+/// Prints what was found, and what to ask next.
+fn tell(args: &SimArgs, found: &Found, command: Vec<String>, path: Option<&Path>) -> anyhow::Result<()> {
+    let file = path.map(|path| path.display().to_string());
+    let text = text(args, found, [("command", command.into()), ("file", file.into())]);
+    match &args.output {
+        None => drop(print(&text)?),
+        Some(output) => std::fs::write(output, text).with_context(|| cannot_write(output))?,
+    }
+    if let Some(path) = path.filter(|_| !args.json) {
+        suggest(args, path);
+    }
+    Ok(())
 }
 
 /// What was found, as it is printed; for programs with something about the run.
-fn text<const N: usize>(
-    args: &SimArgs,
-    findings: &Findings,
-    about: impl FnOnce() -> [(&'static str, Value); N],
-) -> String {
+fn text<const N: usize>(args: &SimArgs, found: &Found, about: [(&'static str, Value); N]) -> String {
     if args.json {
-        let mut value = json::findings(findings, args.top.unwrap_or(usize::MAX));
-        about().into_iter().for_each(|(key, item)| value[key] = item);
+        let mut value = json::found(found, args.top.unwrap_or(usize::MAX));
+        about.into_iter().for_each(|(key, item)| value[key] = item);
         return format!("{value:#}\n");
     }
-    let top = args.top.unwrap_or(TOP);
-    let mut text = String::new();
-    for (level, counts) in findings.hierarchy.levels.iter().zip(&findings.counts) {
-        text += &report::block(level, counts, findings.classes);
-        text.push('\n');
+    let mut parts = Vec::new();
+    if let Some(findings) = &found.levels {
+        let top = args.top.unwrap_or(TOP);
+        let levels = findings.hierarchy.levels.iter().zip(&findings.counts);
+        parts.extend(levels.map(|(level, counts)| report::block(level, counts, findings.classes)));
+        parts.push(report::references(findings, top));
+        if findings.evictors {
+            parts.push(report::evictors(findings, top));
+        }
     }
-    text += &report::references(findings, top);
-    if findings.evictors {
-        text.push('\n');
-        text += &report::evictors(findings, top);
+    if !found.sweep.is_empty() {
+        parts.push(many::sweep(&found.sweep));
     }
-    text
+    if let Some(curves) = &found.curves {
+        parts.push(many::curves(found.line, curves));
+    }
+    if let Some(histogram) = &found.reuse {
+        parts.push(many::reuse(histogram));
+    }
+    parts.join("\n")
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", path.display())
 }
 
 /// Writes to standard output.
