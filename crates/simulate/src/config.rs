@@ -285,6 +285,11 @@ impl Hierarchy {
         self
     }
 
+    /// Whether no two threads have a cache in common: then each can be simulated by itself.
+    pub fn keeps_threads_apart(&self) -> bool {
+        self.cores.is_none() && self.levels.iter().all(|level| level.shared == Shared::By(1))
+    }
+
     /// Whether this makes sense.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.levels.is_empty() {

@@ -10,7 +10,7 @@ use memtrail_simulate::config::Shared;
 use memtrail_simulate::reuse::{Curves, Reuse};
 use memtrail_simulate::spec::configurations;
 use memtrail_simulate::sweep::{Sweep, SweepConfig};
-use memtrail_simulate::{Hierarchy, Options, Simulator};
+use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
 
 /// Sizes of the caches on a curve, and their ways.
 const CURVE_SIZES: std::ops::RangeInclusive<u32> = 10..=26;
@@ -21,6 +21,8 @@ struct Levels {
     chosen: Chosen,
     level: Option<usize>,
     simulator: Simulator,
+    /// Of other threads, simulated by others.
+    others: Vec<Vec<LevelCounts>>,
 }
 
 /// Everything that was asked for.
@@ -59,6 +61,19 @@ impl Analyses {
             reuse: reuse.transpose()?,
             spare: Vec::new(),
         })
+    }
+
+    /// Whether each thread can be dealt with by itself.
+    pub fn keeps_threads_apart(&self) -> bool {
+        let levels = self.levels.as_ref().filter(|_| self.alone().is_some());
+        levels.is_some_and(|levels| levels.chosen.hierarchy.keeps_threads_apart())
+    }
+
+    /// Takes over what was found of another thread.
+    pub fn add(&mut self, other: &Analyses) {
+        if let (Some(levels), Some(other)) = (&mut self.levels, &other.levels) {
+            levels.others.push(other.simulator.counts());
+        }
     }
 
     /// The simulator, if nothing else is asked for.
@@ -158,11 +173,15 @@ impl Levels {
             level: level.transpose()?,
             simulator: Simulator::new(&chosen.hierarchy, options)?,
             chosen,
+            others: Vec::new(),
         })
     }
 
     fn found(self, args: &SimArgs, points: &[Reference]) -> Findings {
-        let counts = self.simulator.counts();
+        let mut counts = self.simulator.counts();
+        for other in &self.others {
+            counts.iter_mut().zip(other).for_each(|(all, part)| all.merge(part));
+        }
         let mut findings = Findings {
             rows: rows::rows(points, &counts),
             hierarchy: self.chosen.hierarchy,

@@ -24,16 +24,20 @@ use anyhow::{bail, Context};
 use args::SimArgs;
 use feed::Feed;
 use memtrail_collect::{Message, PointInfo};
-use memtrail_model::Kind;
+use memtrail_model::{Kind, Thread};
 use memtrail_simulate::reuse::{Curve, Histogram};
 use memtrail_simulate::sweep::{SweepConfig, SweepCounts};
 use memtrail_simulate::{Hierarchy, LevelCounts};
 use memtrail_trace::{accesses, Known, Places, Selection};
 use rows::{Reference, Row};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{available_parallelism, ScopedJoinHandle};
 
 /// References in the table, unless told otherwise.
 const TOP: usize = 20;
@@ -153,14 +157,70 @@ fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Kno
     // The limit is for accesses that are simulated, whatever else is replayed.
     let limit = if args.pcs.is_empty() { args.limit } else { None };
     let selection = selection(&args.part, limit, known)?;
-    let mut feed = feed(args, analyses, progress(known, &selection));
-    replayed(accesses(reader, known, &selection, &mut feed))?;
-    let (analyses, accesses) = feed.finish();
+    let progress = progress(known, &selection);
+    let several = selection.thread.is_none() && args.limit.is_none() && threads(known).len() > 1;
+    let (analyses, accesses) = if several && analyses.keeps_threads_apart() {
+        apart(args, path, known, &selection, analyses, &progress)?
+    } else {
+        let mut feed = feed(args, analyses, progress);
+        replayed(accesses(reader, known, &selection, &mut feed))?;
+        feed.finish()
+    };
     if accesses == 0 {
         bail!("{}: no access was simulated", path.display());
     }
     let points = references(known.table.points(), &known.messages);
     Ok(analyses.found(args, accesses, &points))
+}
+
+/// The threads of a recording.
+fn threads(known: &Known) -> BTreeSet<u32> {
+    known.streams.iter().map(|chunk| chunk.head.stream.thread).collect()
+}
+
+/// Simulates threads that have no cache in common, side by side. Besides, loops of a thread come whole if it is replayed alone.
+fn apart(
+    args: &SimArgs,
+    path: &Path,
+    known: &Known,
+    selection: &Selection,
+    mut analyses: Analyses,
+    progress: &Progress,
+) -> anyhow::Result<(Analyses, u64)> {
+    let threads = threads(known);
+    let next = Mutex::new(threads.iter());
+    let one = |thread: u32| {
+        let mut reader = open(path)?;
+        let mut feed = feed(args, Analyses::new(args)?, progress.clone());
+        let selection = Selection {
+            thread: Some(Thread(thread)),
+            ..*selection
+        };
+        replayed(accesses(&mut reader, known, &selection, &mut feed))?;
+        anyhow::Ok(feed.finish())
+    };
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let thread = next.lock().unwrap_or_else(PoisonError::into_inner).next();
+            match thread {
+                Some(&thread) => done.push(one(thread)?),
+                None => return anyhow::Ok(done),
+            }
+        }
+    };
+    let cores = available_parallelism().map_or(1, usize::from);
+    let done = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores.min(threads.len())).map(|_| scope.spawn(work)).collect();
+        let join = |worker: ScopedJoinHandle<'_, _>| worker.join().unwrap_or_else(|panic| resume_unwind(panic));
+        workers.into_iter().map(join).collect::<anyhow::Result<Vec<_>>>()
+    })?;
+    let mut all = 0;
+    for (part, accesses) in done.iter().flatten() {
+        analyses.add(part);
+        all += accesses;
+    }
+    Ok((analyses, all))
 }
 
 /// How many accesses will be replayed is known unless a part is picked.
