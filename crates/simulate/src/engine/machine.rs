@@ -232,6 +232,8 @@ pub(super) struct Machine {
     pub levels: Vec<LevelState>,
     /// The line that an exclusive cache below has just given up to the request at hand.
     pub moved: Option<Meta>,
+    /// What looking for repetitions may still cost, in accesses.
+    pub credit: u64,
     /// Between the levels of the short way.
     pub queues: (Vec<Request>, Vec<Request>),
 }
