@@ -157,9 +157,15 @@ impl Ledger {
     fn point(&mut self, point: u32) -> &mut PointCounts {
         let at = point as usize;
         if self.points.len() <= at {
-            self.points.resize(at + 1, PointCounts::default());
+            self.make_room(at);
         }
         &mut self.points[at]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, at: usize) {
+        self.points.resize(at + 1, PointCounts::default());
     }
 
     /// The counter of a kind of request.
