@@ -135,6 +135,8 @@ fn head(level: &Level, caches: u32) -> String {
         match field {
             "policy" => text += &format!(", {value}"),
             "shared" => {}
+            // Without fetches all levels hold data only.
+            "holds" if value == "data" => {}
             "allocate" if value != default => text += ", no-allocate",
             "write" if value != default => text += &format!(", write {value}"),
             _ if value != default => text += &format!(", {value}"),
