@@ -144,6 +144,7 @@ pub fn findings(findings: &Findings, top: usize) -> Value {
         "schema_version": SCHEMA_VERSION,
         "config": config(&findings.hierarchy, &findings.source),
         "accesses": findings.accesses,
+        "skipped": findings.skipped,
         "levels": levels,
         "refs": refs,
     });

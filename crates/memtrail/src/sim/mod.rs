@@ -38,6 +38,8 @@ pub struct Findings {
     pub source: String,
     /// Accesses that were simulated.
     pub accesses: u64,
+    /// Those among them that were known to repeat others.
+    pub skipped: u64,
     /// By level.
     pub counts: Vec<LevelCounts>,
     pub rows: Vec<Row>,
@@ -136,6 +138,7 @@ fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Kno
         hierarchy: chosen.hierarchy,
         source: chosen.source,
         accesses,
+        skipped: simulator.skipped(),
         counts,
         level,
         classes: args.classes,

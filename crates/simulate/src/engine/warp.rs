@@ -80,6 +80,8 @@ impl Contents {
 #[derive(Debug)]
 pub(super) struct Watch {
     classes: Vec<Class>,
+    /// Of one iteration.
+    accesses: u64,
     /// Iterations after which states are compared.
     period: u64,
     /// The caches it goes through, from the first outwards.
@@ -144,6 +146,7 @@ impl Watch {
         let wait = (least / period + 1).checked_mul(period)?;
         (wait.checked_mul(FEWEST_PERIODS)? <= trips).then_some(Watch {
             classes,
+            accesses,
             period,
             path,
             passed: 0,
@@ -239,6 +242,7 @@ impl Watch {
 
     /// Counts what `periods` more of the last period would count, and moves the lines to where they would be.
     fn skip(&self, machine: &mut Machine, before: &Snapshot, now: Snapshot, since: u64, periods: u64) {
+        machine.skipped += self.accesses * since * periods;
         for (level, before) in machine.levels.iter_mut().zip(&before.levels) {
             level.repeat(before, periods);
         }
