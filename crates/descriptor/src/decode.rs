@@ -110,7 +110,7 @@ struct Kind {
 
 const NEVER: u32 = u32::MAX;
 
-/// Reads back what [`encode`](crate::encode) wrote, all of `bytes`. `most` bounds the events, their parameters, and their
+/// Reads back what [`Encoder`](crate::Encoder) wrote, all of `bytes`. `most` bounds the events, their parameters, and their
 /// kinds: it is at least [`Events::size`] of what was encoded.
 pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: usize) -> Result<Events, Error> {
     let mut from = bytes;

@@ -68,7 +68,8 @@ pub fn command(args: &DemoArgs) -> anyhow::Result<u8> {
 
 /// Simulates a cache on the recording and says what that means.
 fn answer(path: &Path) -> anyhow::Result<()> {
-    let findings = sim::of_file(&SimArgs::of(path.to_path_buf(), CACHE), path)?;
+    let found = sim::of_file(&SimArgs::of(path.to_path_buf(), CACHE), path)?;
+    let findings = found.levels.context("no hierarchy was simulated")?;
     let (level, counts) = (&findings.hierarchy.levels[0], &findings.counts[0]);
     println!("\nA small cache would have dealt with them like this:\n");
     println!("{}", report::block(level, counts, false));

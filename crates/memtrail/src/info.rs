@@ -8,7 +8,7 @@ use memtrail_trace::{replay, Ending, Filter, Header, Known, Reader, Totals};
 use serde_json::{json, Value};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufReader, Write};
 use std::path::Path;
 
 pub type Recording = Reader<BufReader<File>>;
@@ -88,10 +88,10 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<u8> {
         value["command"] = header.command.clone().into();
         value["probes"] = probes(header).into();
         value["max_block"] = header.max_block.into();
-        println!("{value:#}");
+        tell(&format!("{value:#}\n"))?;
         return Ok(0);
     }
-    print(header, &totals, file_bytes, complete);
+    tell(&table(header, &totals, file_bytes, complete))?;
     Ok(0)
 }
 
@@ -102,8 +102,18 @@ fn probes(header: &Header) -> &'static str {
         .unwrap_or("unknown")
 }
 
-fn print(header: &Header, t: &Totals, file_bytes: u64, complete: bool) {
-    let row = |name: &str, value: String| println!("{name:<16} {value}");
+/// Prints all at once. Whoever reads it may have heard enough.
+fn tell(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Ok(()),
+    }
+}
+
+fn table(header: &Header, t: &Totals, file_bytes: u64, complete: bool) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, value: String| text += &format!("{name:<16} {value}\n");
     row("command", header.command.join(" "));
     row(
         "probes",
@@ -132,6 +142,7 @@ fn print(header: &Header, t: &Totals, file_bytes: u64, complete: bool) {
         (true, Some(status)) => status.to_string(),
     };
     row("exit status", status);
+    text
 }
 
 pub fn check(args: &CheckArgs) -> anyhow::Result<u8> {
@@ -142,8 +153,8 @@ pub fn check(args: &CheckArgs) -> anyhow::Result<u8> {
         memtrail_trace::check(&mut reader)
     };
     let checked = checked.with_context(|| args.file.display().to_string())?;
-    println!(
-        "{}: {} accesses in {} chunks of {} threads, {} blocks defined",
+    let mut text = format!(
+        "{}: {} accesses in {} chunks of {} threads, {} blocks defined\n",
         args.file.display(),
         thousands(checked.counts.accesses()),
         thousands(checked.chunks as u64),
@@ -152,16 +163,16 @@ pub fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     );
     match checked.ending {
         Ending::Complete(_) => {
-            println!(
-                "all checksums, records{} and totals hold",
-                if args.deep { ", accesses, states" } else { "" }
-            );
+            let deep = if args.deep { ", accesses, states" } else { "" };
+            text += &format!("all checksums, records{deep} and totals hold\n");
             if checked.verified {
-                println!("every access is the one that was recorded: the hashes agree");
+                text += "every access is the one that was recorded: the hashes agree\n";
             }
+            tell(&text)?;
             Ok(0)
         }
         Ending::CutOff { .. } | Ending::Damaged { .. } => {
+            tell(&text)?;
             warn_unless_whole(&checked.ending);
             Ok(1)
         }

@@ -5,7 +5,8 @@
 use crate::format::{bytes, thousands};
 use crate::info::bits_per_access;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A short run needs no line.
@@ -16,11 +17,12 @@ const EVERY: Duration = Duration::from_millis(1000 / TIMES_A_SECOND as u64);
 /// The line that is up, if any.
 static UP: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// Counts what comes by.
+/// Counts what comes by. Clones count together.
+#[derive(Clone)]
 pub struct Progress {
     begin: Instant,
     next: Duration,
-    accesses: u64,
+    accesses: Arc<AtomicU64>,
     /// The target, if there is one.
     pid: Option<i32>,
     /// How many will come, if that is known.
@@ -32,7 +34,7 @@ impl Progress {
         Progress {
             begin: Instant::now(),
             next: AFTER,
-            accesses: 0,
+            accesses: Arc::default(),
             pid: None,
             total: None,
         }
@@ -40,34 +42,32 @@ impl Progress {
 
     /// Of work on so many accesses: also tells which part is done.
     pub fn towards(total: u64) -> Progress {
-        Progress {
-            total: Some(total).filter(|&total| total > 0),
-            ..Progress::new()
-        }
+        let mut progress = Progress::new();
+        progress.total = Some(total).filter(|&total| total > 0);
+        progress
     }
 
     /// Of a recording: also tells how much longer it takes than the target needs.
     pub fn of(pid: i32) -> Progress {
-        Progress {
-            pid: Some(pid),
-            ..Progress::new()
-        }
+        let mut progress = Progress::new();
+        progress.pid = Some(pid);
+        progress
     }
 
     /// So many accesses came; `written` bytes are in the file.
     pub fn add(&mut self, accesses: u64, written: Option<u64>) {
-        self.accesses += accesses;
+        let accesses = self.accesses.fetch_add(accesses, Relaxed) + accesses;
         let now = self.begin.elapsed();
         if now < self.next {
             return;
         }
         self.next = now + EVERY;
-        let mut message = format!("{} accesses", thousands(self.accesses));
+        let mut message = format!("{} accesses", thousands(accesses));
         if let Some(total) = self.total {
-            message += &format!(" ({}%)", percent(self.accesses, total));
+            message += &format!(" ({}%)", percent(accesses, total));
         }
         if let Some(written) = written {
-            let bits = bits_per_access(written, self.accesses);
+            let bits = bits_per_access(written, accesses);
             message += &format!(", {} written ({bits:.2} bits each)", bytes(written));
         }
         message += &format!(", {} s", now.as_secs());

@@ -9,10 +9,13 @@ use crate::info::{bits_per_access, totals_json};
 use crate::progress::Progress;
 use crate::say;
 use anyhow::{bail, Context};
-use memtrail_collect::{Block, CollectError, Message, Notice, Options, Outcome, Piece, Session, Sink, Stop};
+use memtrail_collect::{
+    Block, CollectError, Live, Lived, Message, Notice, Options, Outcome, Piece, Session, Sink, Stop,
+};
+use memtrail_model::{AccessSink, Thread};
 use memtrail_ring::Probes;
 use memtrail_trace::{create, Header, Limits, Pipeline, Totals, Verifier, Writer};
-use memtrail_tracee::{launch, xsave_table, Command, XsaveTable};
+use memtrail_tracee::{launch, xsave_table, Command, Held, XsaveTable};
 use serde_json::json;
 use std::ffi::OsString;
 use std::fs::File;
@@ -123,8 +126,8 @@ pub fn brief(command: Vec<OsString>) -> anyhow::Result<u8> {
     finish(&args, &done, true)
 }
 
-/// Runs a command under the recorder.
-pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
+/// What there is before anything of the program has run.
+fn prepare(args: &RecordArgs) -> anyhow::Result<(Session, Held)> {
     let Some((program, rest)) = args.command.split_first() else {
         bail!("no command to record");
     };
@@ -139,13 +142,19 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
         let hint = if limited { " (ulimit -f is too low)" } else { "" };
         anyhow::Error::new(e).context(format!("cannot make the shared memory{hint}"))
     })?;
-    let xsave = xsave_table();
     let held = launch(&Command {
         program: program.clone(),
         args: rest.to_vec(),
         fixed_addresses: args.no_aslr,
     })?;
-    let stores = keep == Keep::File && !args.discard && options.probes != Probes::None;
+    Ok((session, held))
+}
+
+/// Runs a command under the recorder.
+pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
+    let (session, held) = prepare(args)?;
+    let xsave = xsave_table();
+    let stores = keep == Keep::File && !args.discard && args.probes != ProbeMode::None;
     let pid = held.pid();
     let output = if stores {
         Some(Output::create(output_path(args, pid), args.force)?)
@@ -188,6 +197,47 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
         Store::Nowhere => None,
     };
     Ok(Done { outcome, totals, file })
+}
+
+/// Passes on what the runtime says.
+struct Speaking<S: AccessSink + Send + 'static>(Live<S>);
+
+impl<S: AccessSink + Send + 'static> Sink for Speaking<S> {
+    fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
+        self.0.blocks(blocks)
+    }
+    fn message(&mut self, process: u32, message: &Message) -> io::Result<()> {
+        self.0.message(process, message)
+    }
+    fn records(&mut self, piece: &Piece<'_>) -> io::Result<()> {
+        self.0.records(piece)
+    }
+    fn ended(&mut self, thread: Thread) -> io::Result<()> {
+        self.0.ended(thread)
+    }
+    fn warning(&mut self, text: &str) {
+        say::line(text);
+    }
+}
+
+/// Runs a command and hands its accesses to a sink while it runs; nothing is stored. The sink is made for a process.
+pub fn live<S: AccessSink + Send + 'static>(
+    args: &RecordArgs,
+    sink: impl FnOnce(i32) -> S,
+) -> anyhow::Result<(Done, Lived<S>)> {
+    let (session, held) = prepare(args)?;
+    let xsave = xsave_table();
+    let pid = held.pid();
+    let options = header(args, pid, &xsave).options()?;
+    let target = held.exec()?;
+    let mut speaking = Speaking(Live::new(options, xsave.clone(), sink(pid)));
+    let outcome = memtrail_collect::record(&session, target, &xsave, &mut speaking, &mut notice)?;
+    let done = Done {
+        totals: totals_of(&outcome),
+        outcome,
+        file: None,
+    };
+    Ok((done, speaking.0.finish()?))
 }
 
 fn cannot_write(path: Option<&Path>) -> String {

@@ -71,10 +71,10 @@ fn several_threads_are_put_in_one_order() {
         sum += alone.len();
     }
     assert_eq!(sum, all.len());
-    // The shell waits for each of its children.
+    // The shell starts its children one after the other. How their ends lie among its last accesses is known only to within the time
+    // that passed between two stamps.
     let first = |t: &str| all.iter().position(|l| l.starts_with(t)).unwrap();
-    let last = |t: &str| all.iter().rposition(|l| l.starts_with(t)).unwrap();
-    assert!(first("0") < first("1") && last("1") < first("2") && last("2") < last("0"));
+    assert!(first("0") < first("1") && first("1") < first("2"));
     refused(&dir, &["dump", "--from", "5", "a"], "--thread T");
     assert_eq!(lines(&dir, &["dump", "--limit", "50", "a"]), all[..50]);
     // Whatever the order, the hash is the same.

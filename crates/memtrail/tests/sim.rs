@@ -1,22 +1,12 @@
 //! `sim` as users meet it: exact output on small traces whose counts can be worked out by hand, options, and what can be wrong.
+mod common;
+
+use common::{memtrail, stderr};
 use serde_json::{json, Value};
 use std::collections::HashSet;
 use std::fs;
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
 use tempfile::{tempdir, TempDir};
-
-fn memtrail(dir: &TempDir, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_memtrail"))
-        .current_dir(dir.path())
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
 
 /// Runs memtrail, which must succeed; returns what it printed.
 fn ok(dir: &TempDir, args: &[&str]) -> String {
@@ -124,7 +114,7 @@ fn json_says_the_same() {
         "config": {
             "source": "--cache", "cores": null, "seed": 0,
             "levels": [{
-                "name": "L1", "size": 128, "line": 32, "ways": 1, "sets": 4, "policy": "lru", "holds": "both", "write": "back",
+                "name": "L1", "size": 128, "line": 32, "ways": 1, "sets": 4, "policy": "lru", "holds": "data", "write": "back",
                 "allocate": true, "inclusion": "none", "shared": 1, "prefetch": "none",
             }],
         },
@@ -243,15 +233,22 @@ reference  kind   hits  misses  miss ratio  temporal  spatial use  evictions  L2
 /// Loops whose iterations repeat each other, with and without using that.
 #[test]
 fn skipping_changes_nothing() {
-    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/valid");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/valid");
     let dir = tempdir().unwrap();
-    for name in [
-        "loop_nested",
-        "loop_trip_counts",
-        "string_backward",
-        "threads_raw_clone",
-    ] {
-        let file = format!("{golden}/{name}.v2.mtr");
+    let mut left = vec![
+        "loop_nested.",
+        "loop_trip_counts.",
+        "string_backward.",
+        "threads_raw_clone.",
+    ];
+    for entry in fs::read_dir(golden).unwrap() {
+        let path = entry.unwrap().path();
+        let file = path.to_str().unwrap();
+        let found = left
+            .iter()
+            .position(|name| file.ends_with(".mtr") && file.contains(name));
+        let Some(found) = found else { continue };
+        left.remove(found);
         let args = [
             "sim",
             "--json",
@@ -261,14 +258,15 @@ fn skipping_changes_nothing() {
             "L2=4K:32:4",
             "--evictors",
             "--classes",
-            &file,
+            file,
         ];
         assert_eq!(
             ok(&dir, &args),
             ok(&dir, &[&args[..], &["--no-skip"]].concat()),
-            "{name}"
+            "{file}"
         );
     }
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
@@ -431,6 +429,101 @@ fn options_that_exclude_each_other_are_refused() {
     }
 }
 
+/// Lines 0x1000 and 0x1080 of 32 bytes: in one set of 4 or 2 sets of one way, in two ways of one set.
+#[test]
+fn many_caches_are_swept_at_once() {
+    let dir = recording(FIVE);
+    let text = ok(
+        &dir,
+        &[
+            "sim",
+            "--sweep",
+            "size=64,128,line=32,ways=1,2,policy=lru,fifo",
+            "t.mtr",
+        ],
+    );
+    let expected = "\
+size  line  ways  policy  misses  miss ratio  read misses  write misses
+  64    32     1  lru          3     0.60000            2             1
+  64    32     1  fifo         3     0.60000            2             1
+  64    32     2  lru          2     0.40000            1             1
+  64    32     2  fifo         2     0.40000            1             1
+ 128    32     1  lru          3     0.60000            2             1
+ 128    32     1  fifo         3     0.60000            2             1
+ 128    32     2  lru          2     0.40000            1             1
+ 128    32     2  fifo         2     0.40000            1             1
+";
+    assert_eq!(text, expected);
+    let found = json(
+        &dir,
+        &[
+            "sim",
+            "--json",
+            "--sweep",
+            "size=64,line=32,ways=2",
+            "--sweep",
+            "metasim26",
+            "t.mtr",
+        ],
+    );
+    let sweep = found["sweep"].as_array().unwrap();
+    assert_eq!(sweep.len(), 27);
+    let first = json!({
+        "size": 64, "line": 32, "ways": 2, "sets": 1, "policy": "lru", "accesses": 5, "misses": 2, "miss_ratio": 0.4,
+        "reads": 4, "read_misses": 1, "writes": 1, "write_misses": 1,
+    });
+    assert_eq!(sweep[0], first);
+    assert_eq!(found.get("levels"), None, "no hierarchy was asked for");
+    let both = [&["sim", "--json", "--sweep", "metasim26"], &SMALL[..], &["t.mtr"]].concat();
+    let found = json(&dir, &both);
+    assert_eq!(found["levels"][0]["misses"], 3);
+    assert_eq!(found["sweep"].as_array().unwrap().len(), 26);
+    let bad = ["sim", "--sweep", "size=1K,policy=plru", "t.mtr"];
+    fails(&dir, &bad, "--sweep: policy = \"plru\": a sweep has lru and fifo");
+}
+
+/// Distances: first, 0, 0, first, 1.
+#[test]
+fn reuse_distances_and_curves_are_exact() {
+    let dir = recording(FIVE);
+    let text = ok(&dir, &["sim", "--reuse", "--line", "32", "t.mtr"]);
+    let expected = "\
+other lines of 32 bytes touched between two touches of a line
+   distance  reads  writes  percent  so far
+          0      2       0    40.00   40.00
+          1      1       0    20.00   60.00
+first touch      1       1    40.00  100.00
+";
+    assert_eq!(text, expected);
+    let found = json(&dir, &["sim", "--json", "--reuse", "--curve", "--line", "32", "t.mtr"]);
+    let reuse = json!({
+        "line": 32, "touches": {"reads": 4, "writes": 1}, "first": {"reads": 1, "writes": 1},
+        "buckets": [{"from": 0, "to": 0, "reads": 2, "writes": 0}, {"from": 1, "to": 1, "reads": 1, "writes": 0}],
+    });
+    assert_eq!(found["reuse"], reuse);
+    let curves = found["curve"]["curves"].as_array().unwrap();
+    let ways: Vec<Option<u64>> = curves.iter().map(|c| c["ways"].as_u64()).collect();
+    assert_eq!(ways, [Some(1), Some(2), Some(4), Some(8), Some(16), None]);
+    let point = json!({
+        "size": 1024, "accesses": 5, "misses": 2, "miss_ratio": 0.4, "reads": 4, "read_misses": 1, "writes": 1, "write_misses": 1,
+    });
+    assert!(curves.iter().all(|curve| curve["points"][0] == point), "{curves:#?}");
+    let text = ok(&dir, &["sim", "--curve", "--line", "32", "t.mtr"]);
+    let lines: Vec<&str> = text.lines().take(3).collect();
+    let expected = [
+        "miss ratio of LRU caches with lines of 32 bytes",
+        "size  direct-mapped   2 ways   4 ways   8 ways  16 ways  fully associative",
+        "  1K        0.40000  0.40000  0.40000  0.40000  0.40000            0.40000",
+    ];
+    assert_eq!(lines, expected);
+    assert_eq!(text.lines().count(), 19);
+    fails(
+        &dir,
+        &["sim", "--reuse", "--line", "48", "t.mtr"],
+        "reuse distances: line = 48: a line is a power of two from 4 to 4096 bytes",
+    );
+}
+
 /// Several processes, each with its libraries somewhere else.
 #[test]
 fn references_are_places_in_files_and_add_up() {
@@ -479,6 +572,71 @@ fn references_are_places_in_files_and_add_up() {
     assert_eq!(first["writes"], info["writes"]);
     let misses = first["read_misses"].as_u64().unwrap() + first["write_misses"].as_u64().unwrap();
     assert_eq!(first["misses"].as_u64(), Some(misses));
+}
+
+#[test]
+fn programs_are_simulated_while_they_run() {
+    let dir = tempdir().unwrap();
+    let script = "echo from the target; exit 3";
+    let args = [
+        "sim",
+        "--json",
+        "-o",
+        "found.json",
+        "--cache",
+        "L1=32K",
+        "--sweep",
+        "size=32K",
+        "--live",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
+    let output = memtrail(&dir, &args);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert_eq!(output.stdout, b"from the target\n");
+    let found: Value = serde_json::from_slice(&fs::read(dir.path().join("found.json")).unwrap()).unwrap();
+    assert_eq!(found["command"], json!(["sh", "-c", script]));
+    assert_eq!(found["file"], Value::Null);
+    let level = &found["levels"][0];
+    assert!(level["accesses"].as_u64().unwrap() > 1000);
+    assert_eq!(found["sweep"][0]["misses"], level["misses"]);
+    assert_eq!(found["sweep"][0]["accesses"], level["accesses"]);
+    let named = |r: &Value| r["name"].as_str().unwrap().starts_with("libc.so.6+0x");
+    assert!(found["refs"].as_array().unwrap().iter().any(named));
+    let files: Vec<_> = fs::read_dir(dir.path())
+        .unwrap()
+        .map(|f| f.unwrap().file_name())
+        .collect();
+    assert_eq!(files, ["found.json"], "nothing is stored");
+    let output = memtrail(
+        &dir,
+        &["sim", "--cache", "L1=32K", "--live", "--", "sh", "-c", "kill -TERM $$"],
+    );
+    assert_eq!(output.status.code(), Some(143), "{}", stderr(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("L1: 32K in lines of 64 bytes, 8 ways, lru\n"));
+    let output = memtrail(&dir, &["sim", "--live", "--", "no-such-program"]);
+    assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
+    let limited = json(
+        &dir,
+        &[
+            "sim", "--json", "--cache", "L1=32K", "--limit", "100", "--live", "--", "true",
+        ],
+    );
+    assert_eq!(limited["accesses"], 100);
+    let witness = dir.path().join("witness");
+    let touch = format!("touch {}", witness.display());
+    let output = memtrail(
+        &dir,
+        &["sim", "-o", "/no/such/file", "--live", "--", "sh", "-c", &touch],
+    );
+    assert_eq!(output.status.code(), Some(125));
+    assert_eq!(
+        stderr(&output),
+        "memtrail: cannot write /no/such/file: No such file or directory (os error 2)\n"
+    );
+    assert!(!witness.exists(), "the program ran");
 }
 
 #[test]

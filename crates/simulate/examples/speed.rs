@@ -14,7 +14,7 @@ use std::time::Instant;
 
 const MOST: u64 = 30_000_000;
 const RUNS: usize = 5;
-/// Accesses that are handed over at once.
+/// Accesses, of one thread, that are handed over at once.
 const BATCH: usize = 4096;
 
 struct Memory(Vec<Access>);
@@ -43,12 +43,14 @@ fn time<S: AccessSink>(
     make: impl Fn() -> S,
     end: impl Fn(&mut S) -> u64,
 ) {
+    let of_thread = stream.chunk_by(|a, b| a.thread == b.thread);
+    let batches: Vec<&[Access]> = of_thread.flat_map(|accesses| accesses.chunks(BATCH)).collect();
     let mut best = f64::MAX;
     let mut result = 0;
     for _ in 0..RUNS {
         let mut sink = make();
         let begin = now();
-        for batch in stream.chunks(BATCH) {
+        for batch in &batches {
             sink.accesses(batch);
         }
         result = end(&mut sink);

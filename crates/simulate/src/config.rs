@@ -278,10 +278,16 @@ impl Hierarchy {
         }
     }
 
-    /// Without the levels that hold only instructions: what is left if no fetches are simulated.
+    /// Without the levels that hold only instructions, and without instructions in the others: what is left if no fetches are simulated.
     pub fn data_only(mut self) -> Hierarchy {
         self.levels.retain(|level| level.holds.data());
+        self.levels.iter_mut().for_each(|level| level.holds = Holds::Data);
         self
+    }
+
+    /// Whether no two threads have a cache in common: then each can be simulated by itself.
+    pub fn keeps_threads_apart(&self) -> bool {
+        self.cores.is_none() && self.levels.iter().all(|level| level.shared == Shared::By(1))
     }
 
     /// Whether this makes sense.
@@ -302,12 +308,14 @@ impl Hierarchy {
                 return Err(ConfigError::SameName(level.name.clone()));
             }
             let meeting: Vec<&Level> = above.iter().filter(|other| other.meets(level)).collect();
-            if level.inclusion != Inclusion::None && meeting.is_empty() {
-                let value = if level.inclusion == Inclusion::Inclusive {
-                    "inclusive"
-                } else {
-                    "exclusive"
-                };
+            let has = |path: fn(Holds) -> bool| !path(level.holds) || above.iter().any(|other| path(other.holds));
+            let (value, entered) = match level.inclusion {
+                Inclusion::None => ("none", true),
+                Inclusion::Inclusive => ("inclusive", !meeting.is_empty()),
+                // Nothing may get into it but from above.
+                Inclusion::Exclusive => ("exclusive", has(Holds::data) && has(Holds::instructions)),
+            };
+            if !entered {
                 return Err(level.wrong("inclusion", value, "there is no level above it"));
             }
             for (j, other) in meeting.iter().enumerate() {

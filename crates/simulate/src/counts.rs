@@ -1,6 +1,6 @@
 //! Results: numbers by dense ids. What each means is said in `docs/simulation.md`.
 //!
-//! Results of parts that do not influence each other (sets, threads) are added up with `merge`.
+//! Results of parts that do not influence each other, such as threads with caches of their own, are added up with `merge`.
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Mul, Sub};
 
@@ -139,6 +139,6 @@ impl LevelCounts {
         for (&pair, &n) in &other.evictors {
             *self.evictors.entry(pair).or_default() += n;
         }
-        self.caches = self.caches.max(other.caches);
+        self.caches += other.caches;
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A leaf's key is `8 * id + exit`: the head of the record, and 0, or `1 + s` if the record is
 //! followed by a LEFT through the block's side exit `s`. So a block and how it was left are one
-//! event. A LEFT at the beginning of a piece, away from its record, is the special record
+//! event, even if they were parsed one after the other. A LEFT at the beginning of a piece, away from its record, is the special record
 //! [`LONE_LEFT`] with the branch as its only parameter.
 //!
 //! **Invariant.** [`parse`] and [`Words`] are each other's inverse on whole records.
@@ -97,6 +97,14 @@ impl Leaves {
         (head != LONE_LEFT).then_some(Frame { head, left })
     }
 
+    /// The leaf of a record that turns out to be followed by a LEFT through this branch.
+    fn exit(&self, key: u32, branch: u32) -> Option<u32> {
+        let head = u64::from(key / EXITS);
+        let entry = self.entry(head).filter(|_| key % EXITS == 0 && head >= FIRST_BLOCK)?;
+        let side = entry.sides.iter().position(|&s| u32::from(s) == branch)?;
+        (side + 1 < EXITS as usize).then_some(key + 1 + side as u32)
+    }
+
     /// The events that a run of whole records stands for, added to `events`.
     pub fn parse(&self, words: &[u64], events: &mut Events) -> Result<(), DecodeError> {
         events.reserve(words.len());
@@ -135,7 +143,11 @@ impl Leaves {
                 }
                 events.push_leaf(key, values);
             } else if let Some(branch) = left(head) {
-                events.push_leaf(LONE_LEFT as u32 * EXITS, &[branch.into()]);
+                // Its record is the last of the words before, if these were parsed here, too.
+                match events.last_leaf().and_then(|key| self.exit(key, branch)) {
+                    Some(key) => events.change_last(key),
+                    None => events.push_leaf(LONE_LEFT as u32 * EXITS, &[branch.into()]),
+                }
                 at += 1;
             } else {
                 let length = special_words(head).filter(|_| head != END);

@@ -1,9 +1,9 @@
 //! Compressing while the program runs, on all cores, to the same bytes whatever their number.
 //!
 //! ```text
-//! drain ──words──► pieces ──► fold (workers) ──► stitch, cut to chunks (scribe) ──► encode (workers) ──► file (scribe)
+//! drain ──events─► pieces ──► fold (workers) ──► stitch, cut to chunks (scribe) ──► encode (workers) ──► file (scribe)
 //! ```
-//! The drain thread only copies words until a piece is full. Workers fold pieces and encode chunks. One thread, the
+//! The drain thread makes events of words, while they are in its cache, until a piece is full. Workers fold pieces and encode chunks. One thread, the
 //! *scribe*, does what must be done in order: it stitches the folded pieces of each thread, decides where chunks end, and
 //! writes. Everything that reaches it carries a ticket, given in the order of the drain, and is dealt with in that order;
 //! decisions depend on nothing else.
@@ -15,7 +15,7 @@ use crate::leaves::Leaves;
 use crate::stream::{add_stamp, encode, Encoding, Stamp, Stream};
 use crate::writer::Writer;
 use crate::{StreamHead, ThreadHash, Totals};
-use memtrail_collect::{Block, Message, Piece, Sink, State};
+use memtrail_collect::{Block, Message, Piece, Sink};
 use memtrail_descriptor::{fold, stitch, Events, Folder};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{self, Write};
@@ -70,12 +70,18 @@ impl Limits {
     }
 }
 
-/// A stretch of a thread's words.
+/// A stretch of a thread's records.
 struct Raw {
     head: StreamHead,
-    state: State,
-    stamps: Vec<Stamp>,
-    words: Vec<u64>,
+    stream: Stream,
+    /// Those that are not events yet. Looking up leaves takes more memory than every one of many threads can have.
+    words: Option<Vec<u64>>,
+}
+
+impl Raw {
+    fn words(&self) -> usize {
+        self.head.words as usize
+    }
 }
 
 /// A thread's chunk in the making.
@@ -140,7 +146,6 @@ struct Queues {
     /// Words in flight.
     words: usize,
     /// Emptied, to be filled again: fresh memory costs more than all the rest.
-    spare_words: Vec<Vec<u64>>,
     spare_events: Vec<Events>,
     over: bool,
     /// A worker is gone, and what it had will never come.
@@ -271,7 +276,7 @@ impl<W: Write + Send + 'static> Pipeline<W> {
         let Some(raw) = self.open.remove(&thread) else {
             return Ok(());
         };
-        self.open_words -= raw.words.len();
+        self.open_words -= raw.words();
         let ticket = self.ticket();
         let job = Job::Fold(ticket, raw, self.leaves.clone());
         let mut queues = self.shared.lock();
@@ -279,7 +284,7 @@ impl<W: Write + Send + 'static> Pipeline<W> {
             queues = self.shared.room.wait(queues).unwrap_or_else(PoisonError::into_inner);
         }
         if let Job::Fold(_, raw, _) = &job {
-            queues.words += raw.words.len();
+            queues.words += raw.words();
         }
         queues.fold.push_back(job);
         drop(queues);
@@ -373,12 +378,15 @@ impl<W: Write + Send + 'static> Sink for Pipeline<W> {
                 begin: p.begin,
                 ..StreamHead::default()
             },
-            state: p.state.clone(),
-            stamps: Vec::new(),
-            words: few
-                .then(|| shared.lock().spare_words.pop())
-                .flatten()
-                .unwrap_or_default(),
+            words: (!few).then(Vec::new),
+            stream: Stream {
+                state: p.state.clone(),
+                stamps: Vec::new(),
+                events: few
+                    .then(|| shared.lock().spare_events.pop())
+                    .flatten()
+                    .unwrap_or_default(),
+            },
         });
         if raw.head.words > 0 {
             let begin = Stamp {
@@ -389,18 +397,24 @@ impl<W: Write + Send + 'static> Sink for Pipeline<W> {
                 accesses: raw.head.accesses,
                 tsc: p.begin.max(raw.head.begin),
             };
-            add_stamp(&mut raw.stamps, begin, stamp);
+            add_stamp(&mut raw.stream.stamps, begin, stamp);
         }
-        raw.words.extend_from_slice(p.words);
+        match &mut raw.words {
+            Some(words) => words.extend_from_slice(p.words),
+            None => {
+                let parsed = self.leaves.parse(p.words, &mut raw.stream.events);
+                parsed.map_err(io::Error::other)?;
+            }
+        }
         raw.head.words += p.words.len() as u64;
         raw.head.accesses += p.accesses;
         raw.head.end = p.end.max(raw.head.end);
         self.open_words += p.words.len();
-        if raw.words.len() >= PIECE_WORDS {
+        if raw.words() >= PIECE_WORDS {
             self.cut(p.thread.0)?;
         }
         while self.open_words > self.limits.open() {
-            let longest = self.open.iter().max_by_key(|(thread, raw)| (raw.words.len(), **thread));
+            let longest = self.open.iter().max_by_key(|(thread, raw)| (raw.words(), **thread));
             match longest.map(|(&thread, _)| thread) {
                 Some(thread) => self.cut(thread)?,
                 None => break,
@@ -445,28 +459,25 @@ fn work(shared: &Shared) {
         drop(queues);
         match job {
             Job::Fold(ticket, raw, leaves) => {
+                let words_in_flight = raw.words();
                 let Raw {
                     head,
-                    state,
-                    stamps,
-                    mut words,
+                    mut stream,
+                    words,
                 } = raw;
-                let mut events = shared.lock().spare_events.pop().unwrap_or_default();
-                if let Err(error) = leaves.parse(&words, &mut events) {
-                    shared.fail(io::Error::other(error));
+                if let Some(words) = words {
+                    stream.events = shared.lock().spare_events.pop().unwrap_or_default();
+                    if let Err(error) = leaves.parse(&words, &mut stream.events) {
+                        shared.fail(io::Error::other(error));
+                    }
                 }
-                fold(&mut events, &mut folder);
-                if events.is_sparse() {
-                    let kept = events.compacted();
-                    shared.lock().spare(std::mem::replace(&mut events, kept));
+                fold(&mut stream.events, &mut folder);
+                if stream.events.is_sparse() {
+                    let kept = stream.events.compacted();
+                    shared.lock().spare(std::mem::replace(&mut stream.events, kept));
                 }
-                let stream = Stream { state, stamps, events };
                 let mut queues = shared.lock();
-                queues.words -= words.len();
-                words.clear();
-                if queues.spare_words.len() < SPARES {
-                    queues.spare_words.push(words);
-                }
+                queues.words -= words_in_flight;
                 drop(queues);
                 shared.room.notify_all();
                 shared.post(ticket, Post::Folded(Box::new((head, stream, leaves))));

@@ -1,5 +1,6 @@
 //! What can be seen from inside only: limits, and a worker that panics.
 use super::*;
+use memtrail_collect::State;
 use memtrail_collect::Table;
 use memtrail_descriptor::Dictionary;
 use memtrail_model::Thread;
@@ -60,7 +61,7 @@ fn limits_hold_with_many_threads() {
             send(&mut pipeline, thread, 50, &mut random).unwrap();
             assert_eq!(
                 pipeline.open_words,
-                pipeline.open.values().map(|raw| raw.words.len()).sum::<usize>()
+                pipeline.open.values().map(Raw::words).sum::<usize>()
             );
             most_open = most_open.max(pipeline.open_words);
             most_in_flight = most_in_flight.max(pipeline.shared.lock().words);

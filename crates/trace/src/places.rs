@@ -92,7 +92,7 @@ pub enum Nowhere {
 /// All code that was ever mapped.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
-    images: HashMap<u32, Image>,
+    images: BTreeMap<u32, Image>,
     /// The process each thread was in last.
     threads: HashMap<u32, u32>,
 }
@@ -173,10 +173,8 @@ impl Places {
 
     /// What is at an address in the first process that has a file there: reference points do not tell their process.
     pub fn find_anywhere(&self, pc: u64) -> Result<Place<'_>, Nowhere> {
-        let mut processes: Vec<u32> = self.images.keys().copied().collect();
-        processes.sort_unstable();
         let mut why = Nowhere::Unmapped;
-        for process in processes {
+        for &process in self.images.keys() {
             match self.find(process, pc) {
                 Ok(place) => return Ok(place),
                 Err(Nowhere::Anonymous) => why = Nowhere::Anonymous,

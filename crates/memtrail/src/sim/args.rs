@@ -63,6 +63,29 @@ pub struct CacheArgs {
     pub cores: Option<u32>,
 }
 
+/// Analyses besides the hierarchy, in the same pass. If one is asked for and no caches are given, no hierarchy is simulated.
+#[derive(Clone, Debug, Default, ArgGroup)]
+pub struct ManyArgs {
+    /// Many data caches at once: size=8K..1M,line=32,64,ways=1,2,4,policy=lru,fifo or metasim26; may be repeated.
+    #[arg(long = "sweep", value_name = "SPEC")]
+    pub sweeps: Vec<String>,
+    /// Miss ratios of LRU caches by size and ways.
+    #[arg(long)]
+    pub curve: bool,
+    /// How many other lines were touched between two touches of a line.
+    #[arg(long)]
+    pub reuse: bool,
+    /// Bytes of a line, for --curve and --reuse.
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub line: u32,
+}
+
+impl ManyArgs {
+    fn any(&self) -> bool {
+        !self.sweeps.is_empty() || self.curve || self.reuse
+    }
+}
+
 /// The options again, each with a space before it.
 impl fmt::Display for CacheArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,6 +110,8 @@ impl fmt::Display for CacheArgs {
 pub struct SimArgs {
     #[command(flatten)]
     pub caches: CacheArgs,
+    #[command(flatten)]
+    pub many: ManyArgs,
     /// Tell compulsory, capacity and conflict misses apart.
     #[arg(long)]
     pub classes: bool,
@@ -116,8 +141,11 @@ pub struct SimArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// Write what was found to this file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// Simulate while CMD runs; no recording is kept.
-    #[arg(long, requires = "command", conflicts_with_all = ["file", "from", "to", "order"])]
+    #[arg(long, requires = "command", conflicts_with_all = ["file", "thread", "from", "to", "order"])]
     pub live: bool,
     /// The recording.
     #[arg(required_unless_present_any = ["live", "preset"])]
@@ -128,6 +156,19 @@ pub struct SimArgs {
 }
 
 impl SimArgs {
+    /// Whether a hierarchy is simulated: unless other analyses are asked for, and nothing that needs one.
+    pub fn hierarchy(&self) -> bool {
+        let CacheArgs {
+            caches,
+            config,
+            preset,
+            instructions,
+            ..
+        } = &self.caches;
+        let given = !caches.is_empty() || config.is_some() || preset.is_some();
+        !self.many.any() || given || *instructions || self.classes || self.evictors || self.level.is_some()
+    }
+
     /// The defaults, for a recording and one level.
     pub fn of(file: PathBuf, cache: &str) -> SimArgs {
         SimArgs {
@@ -139,6 +180,7 @@ impl SimArgs {
                 seed: None,
                 cores: None,
             },
+            many: ManyArgs::default(),
             classes: false,
             evictors: false,
             part: PartArgs::all(),
@@ -149,6 +191,7 @@ impl SimArgs {
             level: None,
             no_skip: false,
             json: false,
+            output: None,
             live: false,
             file: Some(file),
             command: Vec::new(),

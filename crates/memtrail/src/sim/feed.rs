@@ -29,9 +29,9 @@ impl<S: AccessSink> Feed<S> {
         }
     }
 
-    /// Accesses that went through.
-    pub fn passed(&self) -> u64 {
-        self.passed
+    /// What took the accesses, and how many went through.
+    pub fn finish(self) -> (S, u64) {
+        (self.sink, self.passed)
     }
 
     fn wants(&self, pc: u64) -> bool {
@@ -137,7 +137,7 @@ impl<S: AccessSink> AccessSink for Feed<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memtrail_model::{LoopAccess, Point, Thread};
+    use memtrail_model::{LoopAccess, Point};
 
     /// Remembers pcs, and loops as such.
     #[derive(Default)]
@@ -198,7 +198,7 @@ mod tests {
         let batch = [5, 10, 19, 20, 30, 10].map(|pc| access(pc, Kind::Read));
         assert!(!feed.done());
         feed.accesses(&batch);
-        assert_eq!(feed.passed(), 3);
+        assert_eq!(feed.passed, 3);
         assert!(feed.done());
         assert_eq!(seen.pcs, [10, 19, 30]);
     }
@@ -210,7 +210,7 @@ mod tests {
         let batch = [1, 2, 3].map(|pc| access(pc, Kind::Write));
         feed.accesses(&batch);
         feed.accesses(&batch);
-        assert_eq!(feed.passed(), 5);
+        assert_eq!(feed.passed, 5);
         assert_eq!(seen.pcs, [1, 2, 3, 1, 2]);
     }
 
@@ -229,9 +229,9 @@ mod tests {
         ];
         assert!(feed.wants_fetches());
         feed.accesses(&batch[..3]);
-        assert_eq!(feed.passed(), 1);
+        assert_eq!(feed.passed, 1);
         feed.accesses(&batch[3..]);
-        assert_eq!(feed.passed(), 1);
+        assert_eq!(feed.passed, 1);
         assert_eq!(seen.pcs, [1, 1, 2]);
     }
 
@@ -254,7 +254,7 @@ mod tests {
         assert!(!run(&[10, 2], 1, &mut feed), "a part is wanted");
         assert!(!run(&[10], 5, &mut feed), "it is more than is left");
         assert!(run(&[10], 4, &mut feed));
-        assert_eq!(feed.passed(), 10);
+        assert_eq!(feed.passed, 10);
         assert!(feed.done());
         assert_eq!(seen.loops, [3, 4]);
     }

@@ -1,7 +1,7 @@
 //! What a simulation found, for programs. The keys are promised in the user guide; a change of their meaning is a new version.
 use super::report::{miss_ratio, ratio, spatial_use};
 use super::rows::{kind_word, Reference, Row};
-use super::Findings;
+use super::{many, Findings, Found};
 use memtrail_simulate::{Classes, Hierarchy, Level, LevelCounts, PointCounts};
 use serde_json::{json, Map, Value};
 
@@ -134,22 +134,37 @@ fn evictors(findings: &Findings, top: usize) -> Vec<Value> {
     all
 }
 
-/// Everything, with at most `top` references.
-pub fn findings(findings: &Findings, top: usize) -> Value {
+/// The hierarchy, with at most `top` references.
+pub fn findings(findings: &Findings, top: usize) -> Map<String, Value> {
     let levels = findings.hierarchy.levels.iter().zip(&findings.counts);
     let levels: Vec<Value> = levels.map(|(l, found)| level(l, found, findings.classes)).collect();
     let rows = findings.rows.iter().take(top).enumerate();
     let refs: Vec<Value> = rows.map(|(id, r)| row(findings, id, r)).collect();
-    let mut value = json!({
-        "schema_version": SCHEMA_VERSION,
-        "config": config(&findings.hierarchy, &findings.source),
-        "accesses": findings.accesses,
-        "skipped": findings.skipped,
-        "levels": levels,
-        "refs": refs,
-    });
+    let mut value = Map::new();
+    value.insert("config".to_string(), config(&findings.hierarchy, &findings.source));
+    value.insert("skipped".to_string(), findings.skipped.into());
+    value.insert("levels".to_string(), levels.into());
+    value.insert("refs".to_string(), refs.into());
     if findings.evictors {
-        value["evictors"] = evictors(findings, top).into();
+        value.insert("evictors".to_string(), evictors(findings, top).into());
+    }
+    value
+}
+
+/// Everything.
+pub fn found(found: &Found, top: usize) -> Value {
+    let mut value = json!({"schema_version": SCHEMA_VERSION, "accesses": found.accesses});
+    for (key, item) in found.levels.iter().flat_map(|levels| findings(levels, top)) {
+        value[key] = item;
+    }
+    if !found.sweep.is_empty() {
+        value["sweep"] = many::sweep_json(&found.sweep);
+    }
+    if let Some(curves) = &found.curves {
+        value["curve"] = many::curves_json(found.line, curves);
+    }
+    if let Some(histogram) = &found.reuse {
+        value["reuse"] = many::reuse_json(histogram);
     }
     value
 }

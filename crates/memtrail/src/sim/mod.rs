@@ -1,44 +1,67 @@
 //! `sim`: caches, simulated on a recording or while a program runs.
 //!
-//! One file for each concern: what is asked for (`args`), which caches ([`choose`]), what gets through to the simulator ([`feed`]), what its
-//! counts mean in terms of the program ([`rows`]), and how that is told to people ([`report`]) and to programs ([`json`]).
+//! One file for each concern: what is asked for (`args`), which caches ([`choose`]), what finds it out ([`analyses`], in one pass: [`tee`]), what gets through to
+//! that ([`feed`]), what counts mean in terms of the program ([`rows`]), and how that is told to people ([`report`]) and to programs ([`json`]; [`many`] for both).
+mod analyses;
 pub mod args;
 mod choose;
 mod columns;
 mod feed;
 mod json;
+mod many;
 pub mod report;
 pub mod rows;
 mod tee;
 
+use crate::args::RecordArgs;
 use crate::dump::{replayed, selection, whole, written};
 use crate::info::{open, warn_unless_whole, Recording};
 use crate::progress::Progress;
+use crate::record;
 use crate::say;
+use analyses::Analyses;
 use anyhow::{bail, Context};
 use args::SimArgs;
-use choose::choose;
 use feed::Feed;
-use memtrail_model::Kind;
-use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
+use memtrail_collect::{Message, PointInfo};
+use memtrail_model::{Kind, Thread};
+use memtrail_simulate::reuse::{Curve, Histogram};
+use memtrail_simulate::sweep::{SweepConfig, SweepCounts};
+use memtrail_simulate::{Hierarchy, LevelCounts};
 use memtrail_trace::{accesses, Known, Places, Selection};
 use rows::{Reference, Row};
 use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::Write;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{available_parallelism, ScopedJoinHandle};
 
 /// References in the table, unless told otherwise.
 const TOP: usize = 20;
 
-/// What a simulation found.
+/// What was found.
+#[derive(Debug)]
+pub struct Found {
+    /// Accesses that were simulated.
+    pub accesses: u64,
+    pub levels: Option<Findings>,
+    pub sweep: Vec<(SweepConfig, SweepCounts)>,
+    pub curves: Option<Vec<Curve>>,
+    pub reuse: Option<Histogram>,
+    /// Bytes of a line in curves and reuse distances.
+    pub line: u32,
+}
+
+/// What the simulation of a hierarchy found.
 #[derive(Debug)]
 pub struct Findings {
     pub hierarchy: Hierarchy,
     /// Where the hierarchy is from.
     pub source: String,
-    /// Accesses that were simulated.
-    pub accesses: u64,
-    /// Those among them that were known to repeat others.
+    /// Accesses that were known to repeat others, and not simulated one by one.
     pub skipped: u64,
     /// By level.
     pub counts: Vec<LevelCounts>,
@@ -74,88 +97,132 @@ pub fn command(args: &SimArgs) -> anyhow::Result<u8> {
     if args.caches.preset.as_deref() == Some(choose::LIST) {
         return print(&choose::list());
     }
-    if !args.command.is_empty() && !args.live {
+    if let Some(output) = &args.output {
+        // A path that cannot be written is told before a long run.
+        File::create(output).with_context(|| cannot_write(output))?;
+    }
+    if args.live {
+        return live(args);
+    }
+    if !args.command.is_empty() {
         bail!("a command is simulated with --live");
     }
     let path = args.file.as_deref().context("no recording is given")?;
     let mut reader = open(path)?;
     let mut known = Known::read(&mut reader)?;
     warn_unless_whole(&known.ending);
-    let findings = simulate(args, path, &mut reader, &mut known)?;
-    print(&text(args, &findings, || {
-        [
-            ("command", reader.header().command.clone().into()),
-            ("file", path.display().to_string().into()),
-        ]
-    }))?;
-    if !args.json {
-        suggest(args, path);
-    }
+    let found = simulate(args, path, &mut reader, &mut known)?;
+    let command = reader.header().command.clone();
+    tell(args, &found, command, Some(path))?;
     whole(&known)
 }
 
-fn level_named(hierarchy: &Hierarchy, name: &str) -> anyhow::Result<usize> {
-    let names: Vec<&str> = hierarchy.levels.iter().map(|level| level.name.as_str()).collect();
-    let found = names.iter().position(|n| *n == name);
-    found.with_context(|| format!("--level {name}: there are {}", names.join(", ")))
+/// Simulates while a program runs.
+fn live(args: &SimArgs) -> anyhow::Result<u8> {
+    let analyses = Analyses::new(args)?;
+    let record_args = RecordArgs::of(args.command.clone());
+    let (done, lived) = record::live(&record_args, |pid| feed(args, analyses, Progress::of(pid)))?;
+    let status = record::finish(&record_args, &done, false)?;
+    if done.outcome.drained.failure.is_some() {
+        return Ok(status);
+    }
+    let (analyses, accesses) = lived.sink.finish();
+    if accesses == 0 {
+        bail!("no access was simulated");
+    }
+    let points = references(lived.table.points(), &lived.messages);
+    let found = analyses.found(args, accesses, &points);
+    let command = args.command.iter().map(|word| word.to_string_lossy().into_owned());
+    tell(args, &found, command.collect(), None)?;
+    Ok(status)
+}
+
+fn feed(args: &SimArgs, analyses: Analyses, progress: Progress) -> Feed<Analyses> {
+    let pcs = args.pcs.iter().map(|range| range.0.clone()).collect();
+    Feed::new(analyses, pcs, args.limit.unwrap_or(u64::MAX), progress)
 }
 
 /// Simulates a recording, as far as it is whole.
-pub fn of_file(args: &SimArgs, path: &Path) -> anyhow::Result<Findings> {
+pub fn of_file(args: &SimArgs, path: &Path) -> anyhow::Result<Found> {
     let mut reader = open(path)?;
     let mut known = Known::read(&mut reader)?;
     simulate(args, path, &mut reader, &mut known)
 }
 
 /// Simulates a recording.
-fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Known) -> anyhow::Result<Findings> {
+fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Known) -> anyhow::Result<Found> {
+    let analyses = Analyses::new(args)?;
     if args.caches.instructions {
         known.table.number_fetches();
     }
     let known = &*known;
-    let chosen = choose(&args.caches)?;
-    let level = args.level.as_deref().map(|name| level_named(&chosen.hierarchy, name));
-    let level = level.transpose()?;
-    let mut simulator = Simulator::new(&chosen.hierarchy, options(args))?;
     // The limit is for accesses that are simulated, whatever else is replayed.
     let limit = if args.pcs.is_empty() { args.limit } else { None };
     let selection = selection(&args.part, limit, known)?;
     let progress = progress(known, &selection);
-    let pcs = args.pcs.iter().map(|range| range.0.clone()).collect();
-    let mut feed = Feed::new(&mut simulator, pcs, args.limit.unwrap_or(u64::MAX), progress);
-    replayed(accesses(reader, known, &selection, &mut feed))?;
-    let accesses = feed.passed();
-    drop(feed);
+    let several = selection.thread.is_none() && args.limit.is_none() && threads(known).len() > 1;
+    let (analyses, accesses) = if several && analyses.keeps_threads_apart() {
+        apart(args, path, known, &selection, analyses, &progress)?
+    } else {
+        let mut feed = feed(args, analyses, progress);
+        replayed(accesses(reader, known, &selection, &mut feed))?;
+        feed.finish()
+    };
     if accesses == 0 {
         bail!("{}: no access was simulated", path.display());
     }
-    let places = Places::new(known);
-    let points = known.table.points().iter().map(|point| reference(&places, point));
-    let points: Vec<Reference> = points.collect();
-    let counts = simulator.counts();
-    let mut findings = Findings {
-        rows: rows::rows(&points, &counts),
-        hierarchy: chosen.hierarchy,
-        source: chosen.source,
-        accesses,
-        skipped: simulator.skipped(),
-        counts,
-        level,
-        classes: args.classes,
-        evictors: args.evictors,
-    };
-    findings.sort(args);
-    Ok(findings)
+    let points = references(known.table.points(), &known.messages);
+    Ok(analyses.found(args, accesses, &points))
 }
 
-fn options(args: &SimArgs) -> Options {
-    Options {
-        evictors: args.evictors,
-        classes: args.classes,
-        instructions: args.caches.instructions,
-        no_skip: args.no_skip,
-        ..Options::default()
+/// The threads of a recording.
+fn threads(known: &Known) -> BTreeSet<u32> {
+    known.streams.iter().map(|chunk| chunk.head.stream.thread).collect()
+}
+
+/// Simulates threads that have no cache in common, side by side. Besides, loops of a thread come whole if it is replayed alone.
+fn apart(
+    args: &SimArgs,
+    path: &Path,
+    known: &Known,
+    selection: &Selection,
+    mut analyses: Analyses,
+    progress: &Progress,
+) -> anyhow::Result<(Analyses, u64)> {
+    let threads = threads(known);
+    let next = Mutex::new(threads.iter());
+    let one = |thread: u32| {
+        let mut reader = open(path)?;
+        let mut feed = feed(args, Analyses::new(args)?, progress.clone());
+        let selection = Selection {
+            thread: Some(Thread(thread)),
+            ..*selection
+        };
+        replayed(accesses(&mut reader, known, &selection, &mut feed))?;
+        anyhow::Ok(feed.finish())
+    };
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let thread = next.lock().unwrap_or_else(PoisonError::into_inner).next();
+            match thread {
+                Some(&thread) => done.push(one(thread)?),
+                None => return anyhow::Ok(done),
+            }
+        }
+    };
+    let cores = available_parallelism().map_or(1, usize::from);
+    let done = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores.min(threads.len())).map(|_| scope.spawn(work)).collect();
+        let join = |worker: ScopedJoinHandle<'_, _>| worker.join().unwrap_or_else(|panic| resume_unwind(panic));
+        workers.into_iter().map(join).collect::<anyhow::Result<Vec<_>>>()
+    })?;
+    let mut all = 0;
+    for (part, accesses) in done.iter().flatten() {
+        analyses.add(part);
+        all += accesses;
     }
+    Ok((analyses, all))
 }
 
 /// How many accesses will be replayed is known unless a part is picked.
@@ -169,38 +236,68 @@ fn progress(known: &Known, selection: &Selection) -> Progress {
     Progress::towards(total.min(selection.limit))
 }
 
-fn reference(places: &Places, point: &memtrail_collect::PointInfo) -> Reference {
-    let place = places.find_anywhere(point.pc).ok();
-    Reference {
-        pc: point.pc,
-        place: place.map(|place| (place.module(), place.offset)),
-        kind: point.kind,
+/// Where points are, by what processes told.
+fn references(points: &[PointInfo], messages: &[(u32, Message)]) -> Vec<Reference> {
+    let mut places = Places::default();
+    for (process, message) in messages {
+        places.learn(*process, message);
     }
+    let reference = |point: &PointInfo| {
+        let place = places.find_anywhere(point.pc).ok();
+        Reference {
+            pc: point.pc,
+            place: place.map(|place| (place.module(), place.offset)),
+            kind: point.kind,
+        }
+    };
+    points.iter().map(reference).collect()
+}
+
+/// Prints what was found, and what to ask next.
+fn tell(args: &SimArgs, found: &Found, command: Vec<String>, path: Option<&Path>) -> anyhow::Result<()> {
+    let file = path.map(|path| path.display().to_string());
+    let text = text(args, found, [("command", command.into()), ("file", file.into())]);
+    match &args.output {
+        None => drop(print(&text)?),
+        Some(output) => std::fs::write(output, text).with_context(|| cannot_write(output))?,
+    }
+    if let Some(path) = path.filter(|_| !args.json) {
+        suggest(args, path);
+    }
+    Ok(())
 }
 
 /// What was found, as it is printed; for programs with something about the run.
-fn text<const N: usize>(
-    args: &SimArgs,
-    findings: &Findings,
-    about: impl FnOnce() -> [(&'static str, Value); N],
-) -> String {
+fn text<const N: usize>(args: &SimArgs, found: &Found, about: [(&'static str, Value); N]) -> String {
     if args.json {
-        let mut value = json::findings(findings, args.top.unwrap_or(usize::MAX));
-        about().into_iter().for_each(|(key, item)| value[key] = item);
+        let mut value = json::found(found, args.top.unwrap_or(usize::MAX));
+        about.into_iter().for_each(|(key, item)| value[key] = item);
         return format!("{value:#}\n");
     }
-    let top = args.top.unwrap_or(TOP);
-    let mut text = String::new();
-    for (level, counts) in findings.hierarchy.levels.iter().zip(&findings.counts) {
-        text += &report::block(level, counts, findings.classes);
-        text.push('\n');
+    let mut parts = Vec::new();
+    if let Some(findings) = &found.levels {
+        let top = args.top.unwrap_or(TOP);
+        let levels = findings.hierarchy.levels.iter().zip(&findings.counts);
+        parts.extend(levels.map(|(level, counts)| report::block(level, counts, findings.classes)));
+        parts.push(report::references(findings, top));
+        if findings.evictors {
+            parts.push(report::evictors(findings, top));
+        }
     }
-    text += &report::references(findings, top);
-    if findings.evictors {
-        text.push('\n');
-        text += &report::evictors(findings, top);
+    if !found.sweep.is_empty() {
+        parts.push(many::sweep(&found.sweep));
     }
-    text
+    if let Some(curves) = &found.curves {
+        parts.push(many::curves(found.line, curves));
+    }
+    if let Some(histogram) = &found.reuse {
+        parts.push(many::reuse(histogram));
+    }
+    parts.join("\n")
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", path.display())
 }
 
 /// Writes to standard output.

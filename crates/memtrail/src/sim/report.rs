@@ -24,18 +24,18 @@ pub fn spatial_use(counts: &PointCounts, line: u32) -> Option<f64> {
     ratio(counts.used_bytes, counts.evictions.saturating_mul(line.into()))
 }
 
-fn or(ratio: Option<f64>, missing: &str) -> String {
+pub fn shown_ratio(ratio: Option<f64>, missing: &str) -> String {
     ratio.map_or_else(|| missing.to_string(), |ratio| format!("{ratio:.5}"))
 }
 
 fn shown_miss_ratio(counts: &PointCounts) -> String {
-    or(miss_ratio(counts), "no accesses")
+    shown_ratio(miss_ratio(counts), "no accesses")
 }
 fn shown_share(part: u64, counts: &PointCounts) -> String {
-    or(ratio(part, counts.hits), "no hits")
+    shown_ratio(ratio(part, counts.hits), "no hits")
 }
 fn shown_use(counts: &PointCounts, line: u32) -> String {
-    or(spatial_use(counts, line), "no evicts")
+    shown_ratio(spatial_use(counts, line), "no evicts")
 }
 
 /// A name and a number or ratio.
@@ -135,6 +135,8 @@ fn head(level: &Level, caches: u32) -> String {
         match field {
             "policy" => text += &format!(", {value}"),
             "shared" => {}
+            // Without fetches all levels hold data only.
+            "holds" if value == "data" => {}
             "allocate" if value != default => text += ", no-allocate",
             "write" if value != default => text += &format!(", write {value}"),
             _ if value != default => text += &format!(", {value}"),

@@ -1,21 +1,18 @@
 //! Several analyses in one replay.
-use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Repeat, Thread};
+use memtrail_model::{Access, AccessSink, Kind, LoopRun, Thread};
 
-/// Hands everything to each of its sinks.
+/// Hands everything to each of its sinks. Repeats are not offered: iterations can be left out only if nobody else wants them.
 pub struct Tee<'s> {
     sinks: Vec<&'s mut dyn AccessSink>,
-    /// For sinks that do not take a loop whole.
-    batch: Vec<Access>,
+    /// For sinks that do not take everything as it comes.
+    batch: &'s mut Vec<Access>,
 }
 
 const BATCH: usize = 4096;
 
 impl<'s> Tee<'s> {
-    pub fn new(sinks: Vec<&'s mut dyn AccessSink>) -> Tee<'s> {
-        Tee {
-            sinks,
-            batch: Vec::with_capacity(BATCH),
-        }
+    pub fn new(sinks: Vec<&'s mut dyn AccessSink>, batch: &'s mut Vec<Access>) -> Tee<'s> {
+        Tee { sinks, batch }
     }
 }
 
@@ -40,7 +37,7 @@ impl AccessSink for Tee<'_> {
         let mixed = self.wants_fetches();
         for sink in &mut self.sinks {
             match mixed && !sink.wants_fetches() {
-                true => hand(batch.iter().copied(), &mut self.batch, *sink),
+                true => hand(batch.iter().copied(), self.batch, *sink),
                 false => sink.accesses(batch),
             }
         }
@@ -69,26 +66,9 @@ impl AccessSink for Tee<'_> {
             return false;
         }
         for (sink, _) in self.sinks.iter_mut().zip(taken).filter(|(_, taken)| !taken) {
-            hand(run.accesses(), &mut self.batch, *sink);
+            hand(run.accesses(), self.batch, *sink);
         }
         true
-    }
-
-    /// Iterations can be left out only if nobody else wants them.
-    fn wants_repeats(&self) -> bool {
-        matches!(&self.sinks[..], [sink] if sink.wants_repeats())
-    }
-
-    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
-        self.sinks[0].enters(repeat)
-    }
-
-    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
-        self.sinks[0].iterated(repeat, iterations, left)
-    }
-
-    fn leaves(&mut self) {
-        self.sinks[0].leaves();
     }
 
     fn done(&self) -> bool {
@@ -99,7 +79,7 @@ impl AccessSink for Tee<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memtrail_model::{LoopAccess, Point, Thread};
+    use memtrail_model::{LoopAccess, Point};
 
     #[derive(Default)]
     struct Seen {
@@ -145,12 +125,12 @@ mod tests {
             trips,
             body: &body,
         };
-        let (mut plain, mut looping) = (Seen::default(), Seen::default());
-        let mut tee = Tee::new(vec![&mut plain, &mut looping]);
+        let (mut plain, mut looping, mut spare) = (Seen::default(), Seen::default(), Vec::new());
+        let mut tee = Tee::new(vec![&mut plain, &mut looping], &mut spare);
         assert!(!tee.wants_loops());
         assert!(!tee.looped(&run), "nobody takes it");
         looping.takes_loops = true;
-        let mut tee = Tee::new(vec![&mut plain, &mut looping]);
+        let mut tee = Tee::new(vec![&mut plain, &mut looping], &mut spare);
         assert!(tee.wants_loops());
         assert!(tee.looped(&run));
         let expected: Vec<u64> = (0..trips).map(|i| 1000 + 8 * i).collect();
@@ -168,9 +148,9 @@ mod tests {
             size: 8,
             point: Point(0),
         };
-        let (mut plain, mut fetching) = (Seen::default(), Seen::default());
+        let (mut plain, mut fetching, mut spare) = (Seen::default(), Seen::default(), Vec::new());
         fetching.fetches = true;
-        let mut tee = Tee::new(vec![&mut plain, &mut fetching]);
+        let mut tee = Tee::new(vec![&mut plain, &mut fetching], &mut spare);
         assert!(tee.wants_fetches());
         tee.accesses(&[
             access(1, Kind::Fetch),
@@ -184,10 +164,10 @@ mod tests {
 
     #[test]
     fn it_is_done_when_all_are() {
-        let (mut first, mut second) = (Seen::default(), Seen::default());
+        let (mut first, mut second, mut spare) = (Seen::default(), Seen::default(), Vec::new());
         first.enough = true;
-        assert!(!Tee::new(vec![&mut first, &mut second]).done());
+        assert!(!Tee::new(vec![&mut first, &mut second], &mut spare).done());
         second.enough = true;
-        assert!(Tee::new(vec![&mut first, &mut second]).done());
+        assert!(Tee::new(vec![&mut first, &mut second], &mut spare).done());
     }
 }

@@ -9,7 +9,7 @@
 //! all levels.
 //!
 //! **Invariant.** Every cache sees the same requests in the same order as it would access by access.
-use super::cache::{Cache, Meta, Traits, DIRTY};
+use super::cache::{Cache, Meta, Traits, DIRTY, PREFETCHED};
 use super::machine::{Hits, Ledger, LevelState, Machine};
 use super::placed;
 use super::shadow::Shadow;
@@ -52,6 +52,27 @@ pub(super) struct Pass<'c> {
 }
 
 impl Pass<'_> {
+    /// A line is asked for.
+    #[inline]
+    fn request(&mut self, sets: &mut impl Sets, counts: &mut [Hits], request: &Request) {
+        let Some(slot) = sets.look_up(request.line) else {
+            return self.miss(sets, request.line, request.bits, request.kind, request.point);
+        };
+        let meta = &mut self.meta[slot as usize];
+        let hits = &mut counts[request.point as usize];
+        hits.hits += 1;
+        hits.spatial += u64::from(request.bits & !meta.touched != 0);
+        meta.touched |= request.bits;
+        if request.kind == Kind::Write {
+            meta.flags |= self.traits.dirty();
+        }
+        self.ledger.requests(request.kind).requests += 1;
+        self.ledger.find(meta, request.point);
+        if let Some(shadow) = &mut self.shadow {
+            shadow.hit(request.line, true);
+        }
+    }
+
     /// Asks for a line that is not there and places it.
     #[inline(never)]
     pub fn miss(&mut self, sets: &mut impl Sets, line: u64, bits: u64, kind: Kind, point: u32) {
@@ -123,70 +144,113 @@ impl Pass<'_> {
     }
 }
 
-/// A batch of the program's accesses at the first cache, up to one that needs more. Returns how many were dealt with.
-#[inline(never)]
-fn first_level<S: Sets>(sets: &mut S, pass: &mut Pass, hits: &mut [Hits], space: u64, batch: &[Access]) -> usize {
-    let traits = *pass.traits;
+/// An access of one line: which, and what is touched of it. `None` for others, and for what is neither read nor written.
+#[inline(always)]
+fn plain<const COMMON: bool>(access: &Access, traits: &Traits, space: u64) -> Option<(u64, u64)> {
+    let addr = if COMMON {
+        access.addr
+    } else {
+        placed(access.addr, space)
+    };
+    let within = traits.line - 1;
+    let from = addr & within;
+    let last = u64::from(access.size).wrapping_sub(1);
+    if access.kind > Kind::Write || last > within - from {
+        return None;
+    }
+    let touched = if COMMON {
+        (u64::MAX >> (63 - last)) << from
+    } else {
+        traits.bits(from, last + 1)
+    };
+    Some((addr >> traits.shift, touched))
+}
+
+/// The accesses at the beginning of a batch that are hits and nothing else. Returns how many there were, and how many of them were writes.
+/// There are no calls in this loop, so that it has the registers to itself.
+#[inline(always)]
+fn hits<const COMMON: bool, S: Sets>(
+    sets: &mut S,
+    meta: &mut [Meta],
+    hits: &mut [Hits],
+    traits: &Traits,
+    space: u64,
+    batch: &[Access],
+) -> (usize, u64) {
     let dirty = traits.dirty();
-    let (shift, within) = (traits.shift, traits.line - 1);
-    let (mut writes, mut found) = (0, 0);
-    let mut done = 0;
+    let (mut done, mut writes) = (0, 0);
     for access in batch {
-        let addr = placed(access.addr, space);
-        let from = addr & within;
-        let last = u64::from(access.size).wrapping_sub(1);
-        // One line, and neither a prefetch nor a fetch.
-        if access.kind > Kind::Write || last > within - from {
+        let Some((line, touched)) = plain::<COMMON>(access, traits, space) else {
             break;
-        }
+        };
         let Some(hits) = hits.get_mut(access.point.index()) else {
             break;
         };
-        let line = addr >> shift;
-        let touched = traits.bits(from, last + 1);
-        done += 1;
         let Some(slot) = sets.look_up(line) else {
-            pass.miss(sets, line, touched, access.kind, access.point.0);
-            continue;
+            break;
         };
-        let meta = &mut pass.meta[slot as usize];
+        let meta = &mut meta[slot as usize];
+        if meta.flags & PREFETCHED != 0 {
+            break;
+        }
         let is_write = access.kind == Kind::Write;
         hits.hits += 1;
         hits.spatial += u64::from(touched & !meta.touched != 0);
         meta.touched |= touched;
-        found += 1;
-        writes += u64::from(is_write);
         meta.flags |= dirty & u32::from(is_write).wrapping_neg();
-        pass.ledger.find(meta, access.point.0);
-        if let Some(shadow) = &mut pass.shadow {
-            shadow.hit(line, true);
-        }
+        writes += u64::from(is_write);
+        done += 1;
     }
-    pass.ledger.traffic.writes.requests += writes;
-    pass.ledger.traffic.reads.requests += found - writes;
+    (done, writes)
+}
+
+/// A batch of the program's accesses at the first cache, up to one that needs more. Returns how many were dealt with.
+///
+/// `COMMON`: addresses are taken as they are, lines have at most 64 bytes, and there are no classes.
+#[inline(never)]
+fn first_level<const COMMON: bool, S: Sets>(
+    sets: &mut S,
+    pass: &mut Pass,
+    counts: &mut [Hits],
+    space: u64,
+    batch: &[Access],
+) -> usize {
+    let traits = *pass.traits;
+    let mut done = 0;
+    while done < batch.len() {
+        if pass.shadow.is_none() {
+            let (found, writes) = hits::<COMMON, S>(sets, pass.meta, counts, &traits, space, &batch[done..]);
+            pass.ledger.traffic.writes.requests += writes;
+            pass.ledger.traffic.reads.requests += found as u64 - writes;
+            done += found;
+        }
+        // A miss, the first hit after a prefetch, or one to be classed.
+        let Some(access) = batch.get(done) else { break };
+        let known = access.point.index() < counts.len();
+        let Some((line, touched)) = plain::<COMMON>(access, &traits, space).filter(|_| known) else {
+            break;
+        };
+        let request = Request {
+            line,
+            bits: touched,
+            point: access.point.0,
+            owner: access.point.0,
+            kind: access.kind,
+            is_write_back: false,
+        };
+        pass.request(sets, counts, &request);
+        done += 1;
+    }
     done
 }
 
 /// What another level asks for.
-fn next_level<S: Sets>(sets: &mut S, pass: &mut Pass, hits: &mut [Hits], batch: &[Request]) {
+fn next_level<S: Sets>(sets: &mut S, pass: &mut Pass, counts: &mut [Hits], batch: &[Request]) {
     for request in batch {
         if request.is_write_back {
             pass.write_back(sets, request);
-            continue;
-        }
-        let Some(slot) = sets.look_up(request.line) else {
-            pass.miss(sets, request.line, request.bits, request.kind, request.point);
-            continue;
-        };
-        let meta = &mut pass.meta[slot as usize];
-        let hits = &mut hits[request.point as usize];
-        hits.hits += 1;
-        hits.spatial += u64::from(request.bits & !meta.touched != 0);
-        meta.touched |= request.bits;
-        pass.ledger.requests(request.kind).requests += 1;
-        pass.ledger.find(meta, request.point);
-        if let Some(shadow) = &mut pass.shadow {
-            shadow.hit(request.line, true);
+        } else {
+            pass.request(sets, counts, request);
         }
     }
 }
@@ -214,9 +278,11 @@ impl Machine {
         let level = &mut self.levels[cache.level];
         let mut queue = std::mem::take(&mut self.queues.0);
         let (sets, mut first, hits) = pass(cache, level, &mut queue);
+        let common = space == 0 && first.traits.unit == 0 && first.shadow.is_none();
         let done = match sets {
-            AnySets::Lru8(sets) => first_level(sets, &mut first, hits, space, batch),
-            sets => first_level(sets, &mut first, hits, space, batch),
+            AnySets::Lru8(sets) if common => first_level::<true, _>(sets, &mut first, hits, space, batch),
+            AnySets::Lru8(sets) => first_level::<false, _>(sets, &mut first, hits, space, batch),
+            sets => first_level::<false, _>(sets, &mut first, hits, space, batch),
         };
         self.queues.0 = queue;
         self.further(at);

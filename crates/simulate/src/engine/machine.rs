@@ -157,9 +157,15 @@ impl Ledger {
     fn point(&mut self, point: u32) -> &mut PointCounts {
         let at = point as usize;
         if self.points.len() <= at {
-            self.points.resize(at + 1, PointCounts::default());
+            self.make_room(at);
         }
         &mut self.points[at]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, at: usize) {
+        self.points.resize(at + 1, PointCounts::default());
     }
 
     /// The counter of a kind of request.
@@ -226,6 +232,8 @@ pub(super) struct Machine {
     pub levels: Vec<LevelState>,
     /// The line that an exclusive cache below has just given up to the request at hand.
     pub moved: Option<Meta>,
+    /// What looking for repetitions may still cost, in accesses.
+    pub credit: u64,
     /// Between the levels of the short way.
     pub queues: (Vec<Request>, Vec<Request>),
     /// Accesses that were counted without being simulated.

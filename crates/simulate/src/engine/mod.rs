@@ -73,6 +73,7 @@ impl Simulator {
                 caches: Vec::new(),
                 levels: hierarchy.levels.iter().map(level).collect(),
                 moved: None,
+                credit: warp::CREDIT,
                 queues: Default::default(),
                 skipped: 0,
             },

@@ -25,17 +25,26 @@ const FEWEST_PERIODS: u64 = 4;
 /// Comparisons that fail before a loop is given up.
 const ATTEMPTS: u32 = 24;
 
+/// A line that is remembered and compared costs as much as so many accesses.
+const COST: u64 = 4;
+/// Comparisons may take, in all, one part in so many of the time of simulating loops.
+const SHARE: u64 = 4;
+/// What they may take before there is any.
+pub(super) const CREDIT: u64 = 1 << 24;
+
 /// Lines that move alike: in the whole loop they lie in these ranges of addresses.
 #[derive(Clone, Debug)]
 struct Class {
     /// In one iteration.
     shift: u64,
+    /// In order, and apart from each other.
     ranges: Vec<(u64, u64)>,
 }
 
 impl Class {
     fn touches(&self, low: u64, high: u64) -> bool {
-        self.ranges.iter().any(|&(from, to)| from <= high && low <= to)
+        let behind = self.ranges.partition_point(|&(from, _)| from <= high);
+        behind > 0 && self.ranges[behind - 1].1 >= low
     }
 }
 
@@ -80,12 +89,14 @@ impl Contents {
 #[derive(Debug)]
 pub(super) struct Watch {
     classes: Vec<Class>,
-    /// Of one iteration.
-    accesses: u64,
     /// Iterations after which states are compared.
     period: u64,
     /// The caches it goes through, from the first outwards.
     path: Vec<usize>,
+    /// Accesses of an iteration.
+    accesses: u64,
+    /// Of a comparison, in accesses.
+    cost: u64,
     /// Iterations since the last comparison, and how many have to pass before the next.
     passed: u64,
     wait: u64,
@@ -141,14 +152,16 @@ impl Watch {
         }
         let lines: usize = caches().map(|cache| cache.meta.len()).sum();
         let points: usize = machine.levels.iter().map(|level| level.hits.len()).sum();
-        // Comparing must cost less than what goes on between.
+        let cost = COST * (lines + points) as u64;
+        // Comparing must not cost much more than what goes on between.
         let least = (lines + points) as u64 / accesses.max(1);
         let wait = (least / period + 1).checked_mul(period)?;
         (wait.checked_mul(FEWEST_PERIODS)? <= trips).then_some(Watch {
             classes,
-            accesses,
             period,
             path,
+            accesses,
+            cost,
             passed: 0,
             wait,
             before: None,
@@ -168,15 +181,24 @@ impl Watch {
     /// Iterations have been simulated, and so many are left. Returns how many of those have been dealt with.
     pub fn iterated(&mut self, machine: &mut Machine, iterations: u64, left: u64) -> u64 {
         self.passed += iterations;
+        machine.credit = machine
+            .credit
+            .saturating_add(iterations.saturating_mul(self.accesses) / SHARE);
         if self.passed < self.wait || self.attempts == ATTEMPTS || left < self.period {
             return 0;
         }
         let since = std::mem::take(&mut self.passed);
+        if machine.credit < self.cost {
+            self.before = None;
+            return 0;
+        }
+        machine.credit -= self.cost;
         let now = self.snapshot(machine);
         let periods = left / since;
         if let Some(before) = self.before.take() {
             if since == self.wait && periods > 0 && self.repeats(machine, &before, &now, since, periods) {
                 self.skip(machine, &before, now, since, periods);
+                machine.credit += (u64::from(self.attempts) + 2) * self.cost;
                 self.attempts = ATTEMPTS;
                 return periods * since;
             }
@@ -279,6 +301,16 @@ fn classes(movers: &[Mover], space: u64, line: u64) -> Option<Vec<Class>> {
                 ranges: vec![range],
             }),
         }
+    }
+    for class in &mut classes {
+        class.ranges.sort_unstable();
+        class.ranges.dedup_by(|next, before| {
+            let touch = next.0 <= before.1.saturating_add(1);
+            if touch {
+                before.1 = before.1.max(next.1);
+            }
+            touch
+        });
     }
     for (i, class) in classes.iter().enumerate() {
         let mut others = classes[..i].iter().flat_map(|other| &other.ranges);

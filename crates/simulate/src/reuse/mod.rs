@@ -16,10 +16,10 @@ mod histogram;
 mod timeline;
 
 use crate::config::{ConfigError, LEAST_LINE, MOST_LINE};
-use crate::engine::placed;
 use crate::sweep::front::{Batch, Common, Front, Touch, BATCH, READ, UNCOUNTED, WRITE};
 use crate::sweep::lanes::{table, touch, Lane, Moves};
 use crate::sweep::pages::Pages;
+use crate::sweep::spaces::Spaces;
 pub use curves::{Curve, Curves};
 pub use histogram::{Bucket, CurvePoint, Histogram, Touches};
 use memtrail_model::{Access, AccessSink, Kind, Thread};
@@ -152,8 +152,7 @@ fn bucket(points: &mut Vec<PointBuckets>, point: u32, bucket: usize, n: u64) {
 /// Finds reuse distances. See [`Histogram`] for an example.
 pub struct Reuse {
     line: u32,
-    /// By thread.
-    spaces: Vec<u64>,
+    spaces: Spaces,
     front: Front,
     stack: Stack,
     /// By reference point, all touches.
@@ -173,7 +172,7 @@ impl Reuse {
         }
         Ok(Reuse {
             line,
-            spaces: Vec::new(),
+            spaces: Spaces::default(),
             front: Front::new(Common::of(&[(line.ilog2(), 1)])),
             stack: Stack {
                 pages: Pages::long(),
@@ -197,11 +196,7 @@ impl Reuse {
 
     /// Says which address space (process) a thread belongs to; it is 0 otherwise. To be called before the thread's first access.
     pub fn set_space(&mut self, thread: Thread, space: u32) {
-        let at = thread.0 as usize;
-        if self.spaces.len() <= at {
-            self.spaces.resize(at + 1, 0);
-        }
-        self.spaces[at] = u64::from(space) << 48;
+        self.spaces.set(thread, space);
     }
 
     /// What was found so far.
@@ -231,13 +226,13 @@ impl Reuse {
     }
 
     /// Counts all touches by reference point: what the front leaves out follows from that.
-    fn total(&mut self, access: &Access, space: u64) {
+    fn total(&mut self, access: &Access, address: u64) {
         if matches!(access.kind, Kind::Read | Kind::Write) {
             let point = access.point.index();
             if self.totals.len() <= point {
                 self.totals.resize(point + 1, 0);
             }
-            let first = placed(access.addr, space) % u64::from(self.line);
+            let first = address % u64::from(self.line);
             let last = first + u64::from(access.size.max(1) - 1);
             self.totals[point] += 1 + last / u64::from(self.line);
         }
@@ -251,12 +246,11 @@ impl AccessSink for Reuse {
 
     fn accesses(&mut self, batch: &[Access]) {
         let Some(first) = batch.first() else { return };
-        let space = self.spaces.get(first.thread.0 as usize).copied().unwrap_or(0);
+        let place = self.spaces.place(first.thread);
         if self.stack.points.is_some() {
-            batch.iter().for_each(|access| self.total(access, space));
+            batch.iter().for_each(|access| self.total(access, place(access.addr)));
         }
         let stack = &mut self.stack;
-        self.front
-            .take(batch, |addr| placed(addr, space), &mut |full| stack.take(full));
+        self.front.take(batch, place, &mut |full| stack.take(full));
     }
 }

@@ -19,15 +19,16 @@ pub(crate) mod lanes;
 mod packed;
 pub(crate) mod pages;
 mod plan;
+pub(crate) mod spaces;
 mod tally;
 mod workers;
 
 use crate::config::{ConfigError, Hierarchy, Level, Policy, Shared};
 use crate::counts::Requests;
 use crate::draft::show_size;
-use crate::engine::placed;
 use front::{Batch, Common, Front};
 use memtrail_model::{Access, AccessSink, Thread};
+use spaces::Spaces;
 use std::fmt;
 use std::ops::AddAssign;
 use workers::{Caches, Workers};
@@ -175,8 +176,7 @@ pub struct Sweep {
     common: Common,
     shared: Shared,
     cores: Option<u32>,
-    /// By thread.
-    spaces: Vec<u64>,
+    spaces: Spaces,
     /// By cache.
     fronts: Vec<Option<Front>>,
     back: Back,
@@ -207,7 +207,7 @@ impl Sweep {
             common,
             shared: Shared::By(1),
             cores: None,
-            spaces: Vec::new(),
+            spaces: Spaces::default(),
             fronts: Vec::new(),
             back,
         })
@@ -222,11 +222,7 @@ impl Sweep {
 
     /// Says which address space (process) a thread belongs to; it is 0 otherwise. To be called before the thread's first access.
     pub fn set_space(&mut self, thread: Thread, space: u32) {
-        let at = thread.0 as usize;
-        if self.spaces.len() <= at {
-            self.spaces.resize(at + 1, 0);
-        }
-        self.spaces[at] = u64::from(space) << 48;
+        self.spaces.set(thread, space);
     }
 
     /// By configuration, in the order they were given.
@@ -281,12 +277,12 @@ impl AccessSink for Sweep {
     fn accesses(&mut self, batch: &[Access]) {
         let Some(first) = batch.first() else { return };
         let cache = self.cache(first.thread);
-        let space = self.spaces.get(first.thread.0 as usize).copied().unwrap_or(0);
+        let place = self.spaces.place(first.thread);
         if self.fronts.len() <= cache {
             self.fronts.resize_with(cache + 1, || None);
         }
         let front = self.fronts[cache].get_or_insert_with(|| Front::new(self.common));
         let back = &mut self.back;
-        front.take(batch, |addr| placed(addr, space), &mut |full| back.take(cache, full));
+        front.take(batch, place, &mut |full| back.take(cache, full));
     }
 }

@@ -1,0 +1,207 @@
+//! What is to be found out, and finding it out in one pass.
+use super::args::SimArgs;
+use super::choose::{choose, Chosen};
+use super::rows::{self, Reference};
+use super::tee::Tee;
+use super::{Findings, Found};
+use anyhow::Context;
+use memtrail_model::{Access, AccessSink, LoopRun, Next, Repeat, Thread};
+use memtrail_simulate::config::Shared;
+use memtrail_simulate::reuse::{Curves, Reuse};
+use memtrail_simulate::spec::configurations;
+use memtrail_simulate::sweep::{Sweep, SweepConfig};
+use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
+
+/// Sizes of the caches on a curve, and their ways.
+const CURVE_SIZES: std::ops::RangeInclusive<u32> = 10..=26;
+const CURVE_WAYS: [u32; 5] = [1, 2, 4, 8, 16];
+
+/// A hierarchy being simulated.
+struct Levels {
+    chosen: Chosen,
+    level: Option<usize>,
+    simulator: Simulator,
+    /// Of other threads, simulated by others.
+    others: Vec<Vec<LevelCounts>>,
+    others_skipped: u64,
+}
+
+/// Everything that was asked for.
+pub struct Analyses {
+    levels: Option<Levels>,
+    sweep: Option<(Vec<SweepConfig>, Sweep)>,
+    curves: Option<Curves>,
+    reuse: Option<Reuse>,
+    /// For [`Tee`].
+    spare: Vec<Access>,
+}
+
+impl Analyses {
+    pub fn new(args: &SimArgs) -> anyhow::Result<Analyses> {
+        let levels = args.hierarchy().then(|| Levels::new(args)).transpose()?;
+        let mut configs = Vec::new();
+        for text in &args.many.sweeps {
+            let levels = configurations(text).context("--sweep")?;
+            configs.extend(levels.iter().map(SweepConfig::from));
+        }
+        let sweep = match configs.is_empty() {
+            true => None,
+            false => {
+                let sweep = Sweep::new(&configs).context("--sweep")?;
+                Some((configs, sweep.sharing(Shared::By(1), args.caches.cores)))
+            }
+        };
+        let line = args.many.line;
+        let sizes: Vec<u64> = CURVE_SIZES.map(|power| 1 << power).collect();
+        let curves = args.many.curve.then(|| Curves::new(line, &sizes, &CURVE_WAYS));
+        let reuse = args.many.reuse.then(|| Reuse::new(line));
+        Ok(Analyses {
+            levels,
+            sweep,
+            curves: curves.transpose()?,
+            reuse: reuse.transpose()?,
+            spare: Vec::new(),
+        })
+    }
+
+    /// Whether each thread can be dealt with by itself.
+    pub fn keeps_threads_apart(&self) -> bool {
+        let levels = self.levels.as_ref().filter(|_| self.alone().is_some());
+        levels.is_some_and(|levels| levels.chosen.hierarchy.keeps_threads_apart())
+    }
+
+    /// Takes over what was found of another thread.
+    pub fn add(&mut self, other: &Analyses) {
+        if let (Some(levels), Some(other)) = (&mut self.levels, &other.levels) {
+            levels.others.push(other.simulator.counts());
+            levels.others_skipped += other.simulator.skipped();
+        }
+    }
+
+    /// The simulator, if nothing else is asked for.
+    fn alone(&self) -> Option<&Simulator> {
+        let others = self.sweep.is_some() || self.curves.is_some() || self.reuse.is_some();
+        let levels = self.levels.as_ref().filter(|_| !others)?;
+        Some(&levels.simulator)
+    }
+
+    fn alone_mut(&mut self) -> Option<&mut Simulator> {
+        self.alone()?;
+        self.levels.as_mut().map(|levels| &mut levels.simulator)
+    }
+
+    fn tee(&mut self) -> Tee<'_> {
+        let mut sinks: Vec<&mut dyn AccessSink> = Vec::with_capacity(4);
+        sinks.extend(self.levels.as_mut().map(|l| &mut l.simulator as &mut dyn AccessSink));
+        sinks.extend(self.sweep.as_mut().map(|(_, sweep)| sweep as &mut dyn AccessSink));
+        sinks.extend(self.curves.as_mut().map(|curves| curves as &mut dyn AccessSink));
+        sinks.extend(self.reuse.as_mut().map(|reuse| reuse as &mut dyn AccessSink));
+        Tee::new(sinks, &mut self.spare)
+    }
+
+    /// What was found, by references: `points` are those that accesses carried.
+    pub fn found(self, args: &SimArgs, accesses: u64, points: &[Reference]) -> Found {
+        let swept = |(configs, mut sweep): (Vec<SweepConfig>, Sweep)| {
+            let counts = sweep.counts();
+            configs.into_iter().zip(counts).collect()
+        };
+        Found {
+            accesses,
+            levels: self.levels.map(|levels| levels.found(args, points)),
+            sweep: self.sweep.map(swept).unwrap_or_default(),
+            curves: self.curves.map(|mut curves| curves.curves()),
+            reuse: self.reuse.map(|mut reuse| reuse.histogram()),
+            line: args.many.line,
+        }
+    }
+}
+
+/// Iterations can be left out only if nobody else needs them.
+impl AccessSink for Analyses {
+    fn accesses(&mut self, batch: &[Access]) {
+        match self.alone_mut() {
+            Some(simulator) => simulator.accesses(batch),
+            None => self.tee().accesses(batch),
+        }
+    }
+    fn wants_loops(&self) -> bool {
+        self.levels
+            .as_ref()
+            .is_some_and(|levels| levels.simulator.wants_loops())
+    }
+    fn wants_fetches(&self) -> bool {
+        self.levels
+            .as_ref()
+            .is_some_and(|levels| levels.simulator.wants_fetches())
+    }
+    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+        match self.alone_mut() {
+            Some(simulator) => simulator.looped(run),
+            None => self.tee().looped(run),
+        }
+    }
+    fn space(&mut self, thread: Thread, space: u32) {
+        self.tee().space(thread, space);
+    }
+    fn wants_repeats(&self) -> bool {
+        self.alone().is_some_and(Simulator::wants_repeats)
+    }
+    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
+        self.alone_mut().map_or(0, |simulator| simulator.enters(repeat))
+    }
+    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
+        let simulator = self.alone_mut();
+        simulator.map_or_else(Next::default, |simulator| simulator.iterated(repeat, iterations, left))
+    }
+    fn leaves(&mut self) {
+        if let Some(simulator) = self.alone_mut() {
+            simulator.leaves();
+        }
+    }
+}
+
+impl Levels {
+    fn new(args: &SimArgs) -> anyhow::Result<Levels> {
+        let chosen = choose(&args.caches)?;
+        let level = args.level.as_deref().map(|name| level_named(&chosen.hierarchy, name));
+        let options = Options {
+            evictors: args.evictors,
+            classes: args.classes,
+            instructions: args.caches.instructions,
+            no_skip: args.no_skip,
+            ..Options::default()
+        };
+        Ok(Levels {
+            level: level.transpose()?,
+            simulator: Simulator::new(&chosen.hierarchy, options)?,
+            chosen,
+            others: Vec::new(),
+            others_skipped: 0,
+        })
+    }
+
+    fn found(self, args: &SimArgs, points: &[Reference]) -> Findings {
+        let mut counts = self.simulator.counts();
+        for other in &self.others {
+            counts.iter_mut().zip(other).for_each(|(all, part)| all.merge(part));
+        }
+        let mut findings = Findings {
+            rows: rows::rows(points, &counts),
+            hierarchy: self.chosen.hierarchy,
+            source: self.chosen.source,
+            skipped: self.simulator.skipped() + self.others_skipped,
+            counts,
+            level: self.level,
+            classes: args.classes,
+            evictors: args.evictors,
+        };
+        findings.sort(args);
+        findings
+    }
+}
+
+fn level_named(hierarchy: &Hierarchy, name: &str) -> anyhow::Result<usize> {
+    let names: Vec<&str> = hierarchy.levels.iter().map(|level| level.name.as_str()).collect();
+    let found = names.iter().position(|n| *n == name);
+    found.with_context(|| format!("--level {name}: there are {}", names.join(", ")))
+}

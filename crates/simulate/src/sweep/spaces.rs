@@ -1,0 +1,22 @@
+//! Which address space each thread lives in.
+use crate::engine::placed;
+use memtrail_model::Thread;
+
+#[derive(Default)]
+pub struct Spaces(Vec<u64>);
+
+impl Spaces {
+    pub fn set(&mut self, thread: Thread, space: u32) {
+        let at = thread.0 as usize;
+        if self.0.len() <= at {
+            self.0.resize(at + 1, 0);
+        }
+        self.0[at] = u64::from(space) << 48;
+    }
+
+    /// Where a thread's addresses lie among all.
+    pub fn place(&self, thread: Thread) -> impl Fn(u64) -> u64 {
+        let space = self.0.get(thread.0 as usize).copied().unwrap_or(0);
+        move |addr| placed(addr, space)
+    }
+}
