@@ -12,7 +12,8 @@
 //! - [`tuples`]: descriptors back to accesses,
 //! - [`compare`]: the verdict, and the first difference if there is one,
 //! - [`matrix`]: all of it for one guest and one configuration of the recorder,
-//! - [`reader`]: the independent reader of recordings.
+//! - [`reader`]: the independent reader of recordings,
+//! - [`subject`]: larger programs, recorded and simulated.
 //!
 //! Not for measuring: guests are too small for that.
 
@@ -22,5 +23,6 @@ pub mod guest;
 pub mod matrix;
 pub mod reader;
 pub mod run;
+pub mod subject;
 pub mod tools;
 pub mod tuples;

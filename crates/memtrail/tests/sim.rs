@@ -119,6 +119,7 @@ fn json_says_the_same() {
             }],
         },
         "accesses": 5,
+        "skipped": 0,
         "levels": [{
             "name": "L1", "caches": 1, "accesses": 5, "hits": 2, "misses": 3, "miss_ratio": 0.6, "reads": 4, "read_misses": 2,
             "writes": 1, "write_misses": 1, "fetches": 0, "fetch_misses": 0, "prefetches": 0, "prefetch_misses": 0,

@@ -23,6 +23,7 @@ struct Levels {
     simulator: Simulator,
     /// Of other threads, simulated by others.
     others: Vec<Vec<LevelCounts>>,
+    others_skipped: u64,
 }
 
 /// Everything that was asked for.
@@ -73,6 +74,7 @@ impl Analyses {
     pub fn add(&mut self, other: &Analyses) {
         if let (Some(levels), Some(other)) = (&mut self.levels, &other.levels) {
             levels.others.push(other.simulator.counts());
+            levels.others_skipped += other.simulator.skipped();
         }
     }
 
@@ -174,6 +176,7 @@ impl Levels {
             simulator: Simulator::new(&chosen.hierarchy, options)?,
             chosen,
             others: Vec::new(),
+            others_skipped: 0,
         })
     }
 
@@ -186,6 +189,7 @@ impl Levels {
             rows: rows::rows(points, &counts),
             hierarchy: self.chosen.hierarchy,
             source: self.chosen.source,
+            skipped: self.simulator.skipped() + self.others_skipped,
             counts,
             level: self.level,
             classes: args.classes,

@@ -142,6 +142,7 @@ pub fn findings(findings: &Findings, top: usize) -> Map<String, Value> {
     let refs: Vec<Value> = rows.map(|(id, r)| row(findings, id, r)).collect();
     let mut value = Map::new();
     value.insert("config".to_string(), config(&findings.hierarchy, &findings.source));
+    value.insert("skipped".to_string(), findings.skipped.into());
     value.insert("levels".to_string(), levels.into());
     value.insert("refs".to_string(), refs.into());
     if findings.evictors {

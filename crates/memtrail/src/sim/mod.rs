@@ -61,6 +61,8 @@ pub struct Findings {
     pub hierarchy: Hierarchy,
     /// Where the hierarchy is from.
     pub source: String,
+    /// Accesses that were known to repeat others, and not simulated one by one.
+    pub skipped: u64,
     /// By level.
     pub counts: Vec<LevelCounts>,
     pub rows: Vec<Row>,

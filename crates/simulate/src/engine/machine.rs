@@ -236,6 +236,8 @@ pub(super) struct Machine {
     pub credit: u64,
     /// Between the levels of the short way.
     pub queues: (Vec<Request>, Vec<Request>),
+    /// Accesses that were counted without being simulated.
+    pub skipped: u64,
 }
 
 /// The lines of a range of bytes, each with the part of the range in it. Addresses wrap around.

@@ -75,6 +75,7 @@ impl Simulator {
                 moved: None,
                 credit: warp::CREDIT,
                 queues: Default::default(),
+                skipped: 0,
             },
             groups: vec![Vec::new(); hierarchy.levels.len()],
             entries: Vec::new(),
@@ -88,6 +89,11 @@ impl Simulator {
         levels
             .map(|(level, groups)| level.counts(groups.iter().flatten().count() as u32))
             .collect()
+    }
+
+    /// How many accesses so far were known to repeat others, and counted without being simulated.
+    pub fn skipped(&self) -> u64 {
+        self.machine.skipped
     }
 
     fn entry(&mut self, thread: Thread) -> &mut Entry {

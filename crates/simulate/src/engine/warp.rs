@@ -264,6 +264,7 @@ impl Watch {
 
     /// Counts what `periods` more of the last period would count, and moves the lines to where they would be.
     fn skip(&self, machine: &mut Machine, before: &Snapshot, now: Snapshot, since: u64, periods: u64) {
+        machine.skipped += self.accesses * since * periods;
         for (level, before) in machine.levels.iter_mut().zip(&before.levels) {
             level.repeat(before, periods);
         }

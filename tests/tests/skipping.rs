@@ -1,0 +1,125 @@
+//! Iterations that repeat others are left out, and nobody can tell: `sim` with and without `--no-skip` on recorded kernels.
+
+use memtrail_tests::subject::{built, output, Subject};
+use serde_json::Value;
+use std::process::Command;
+
+/// A name, and the caches. They are small beside what the kernels touch, so that lines come and go.
+const HIERARCHIES: [(&str, &[&str]); 4] = [
+    ("one level, LRU", &["--cache", "L1=4K:64:4"]),
+    ("one level, FIFO", &["--cache", "L1=4K:64:4:fifo"]),
+    (
+        "three levels, LRU",
+        &[
+            "--cache",
+            "L1=2K:64:2",
+            "--cache",
+            "L2=8K:64:8",
+            "--cache",
+            "L3=32K:128:4",
+        ],
+    ),
+    (
+        "three levels, FIFO",
+        &[
+            "--cache",
+            "L1=2K:64:2:fifo",
+            "--cache",
+            "L2=8K:64:8:fifo",
+            "--cache",
+            "L3=32K:128:4:fifo",
+        ],
+    ),
+];
+
+const LEVELS: [&str; 2] = ["-O0", "-O2"];
+
+/// Everything but the number that tells how much was left out. That comes beside it.
+fn simulated(subject: &Subject, options: &[&str]) -> (String, u64) {
+    let mut found = subject.simulated(options).unwrap_or_else(|why| panic!("{why}"));
+    let skipped = found["skipped"].take();
+    (format!("{found:#}"), skipped.as_u64().expect("a number"))
+}
+
+/// Compares, and returns how many accesses were left out in each of the hierarchies.
+fn skipped(subject: &Subject) -> [u64; 4] {
+    HIERARCHIES.map(|(name, caches)| {
+        let options = [caches, &["--evictors"]].concat();
+        let (short, skipped) = simulated(subject, &options);
+        let (long, none) = simulated(subject, &[&options[..], &["--no-skip"]].concat());
+        let what = subject.program.display();
+        assert!(
+            short == long,
+            "{what}: {name}: skipping {skipped} accesses changes the result"
+        );
+        assert_eq!(none, 0, "{what}: {name}");
+        skipped
+    })
+}
+
+/// A kernel's recording; `level` is `-O0` or `-O2`.
+fn kernel(name: &str, level: &str, args: &[&str]) -> Subject {
+    let source = format!("bench/kernels/{name}.c");
+    let made = Subject::new(&format!("skipping-{name}{level}"), &source, &[level], args);
+    made.unwrap_or_else(|why| panic!("{why}"))
+}
+
+/// How many accesses there are.
+fn accesses(subject: &Subject) -> u64 {
+    let found: Value = subject
+        .simulated(HIERARCHIES[0].1)
+        .unwrap_or_else(|why| panic!("{why}"));
+    found["accesses"].as_u64().expect("a number")
+}
+
+/// With and without optimisation: all the same.
+macro_rules! kernels {
+    ($($name:ident $args:expr;)*) => { $(
+        #[test]
+        fn $name() {
+            for level in LEVELS {
+                skipped(&kernel(stringify!($name), level, &$args));
+            }
+        }
+    )* };
+}
+
+kernels! {
+    matmul ["32", "1"];
+    lu ["32"];
+    trisolve ["120", "3"];
+    vadd ["3000", "4"];
+    quicksort ["2000", "1"];
+}
+
+/// Row after row does the same: most of it is left out. Without optimisation the counters lie in memory, and less of it moves evenly.
+fn mostly_skipped(name: &str, args: &[&str]) {
+    assert!(skipped(&kernel(name, "-O0", args))[0] > 0);
+    let subject = kernel(name, "-O2", args);
+    let all = accesses(&subject);
+    let [lru, fifo, ..] = skipped(&subject);
+    assert!(lru * 2 > all && fifo * 2 > all, "{lru} and {fifo} of {all}");
+}
+
+#[test]
+fn stencil() {
+    mostly_skipped("stencil", &["100", "4"]);
+}
+
+#[test]
+fn stencil3() {
+    mostly_skipped("stencil3", &["24", "3"]);
+}
+
+#[test]
+fn spmv() {
+    for level in LEVELS {
+        let name = format!("skipping-spmv{level}");
+        let subject = built(&name, "bench/kernels/spmv.c", &[level]).and_then(|program| {
+            let matrix = program.with_extension("matrix").display().to_string();
+            output(Command::new(&program).args(["make", &matrix, "600", "300"]))?;
+            Subject::record(program, &[&matrix])
+        });
+        skipped(&subject.unwrap_or_else(|why| panic!("{why}")));
+    }
+}
