@@ -111,6 +111,15 @@ fn stencil3() {
     mostly_skipped("stencil3", &["24", "3"]);
 }
 
+/// The loops inside a row move in different ways, so that only whole rows repeat.
+#[test]
+fn rows_of_a_nest() {
+    let subject = Subject::new("skipping-rows", "bench/kernels/matmul.c", &["-O2"], &["128", "1"]);
+    let subject = subject.unwrap_or_else(|why| panic!("{why}"));
+    let (all, skipped) = (accesses(&subject), skipped(&subject));
+    assert!(skipped[0] * 2 > all, "{skipped:?} of {all}");
+}
+
 #[test]
 fn spmv() {
     for level in LEVELS {

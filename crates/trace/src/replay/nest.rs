@@ -237,12 +237,12 @@ impl Survey<'_> {
             return None;
         }
         self.loops.0.push(trips);
-        for step in steps {
+        let moves = |step: &&Step| step.by != 0 || step.low32 || step.plus.is_some();
+        for step in steps.iter().filter(moves) {
             let mut stride = step.by;
             if let Some((slot, scale)) = step.plus {
                 let plus = slots[slot as usize];
-                let moves = steps.iter().any(|other| other.slot == slot);
-                if moves || !plus.is_constant() {
+                if steps.iter().filter(moves).any(|other| other.slot == slot) || !plus.is_constant() {
                     return None;
                 }
                 stride = stride.wrapping_add(plus.first.wrapping_mul(scale as i64 as u64));
