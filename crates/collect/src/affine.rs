@@ -120,14 +120,7 @@ fn scaled(lin: &Lin, strides: &[u64]) -> u64 {
 
 /// For how many iterations narrowing keeps the distances between values.
 fn lasts(narrow: Narrow, first: u64, stride: u64) -> u64 {
-    let (bits, half) = match narrow {
-        Narrow::Zero8 => (8, 0),
-        Narrow::Zero16 => (16, 0),
-        Narrow::Zero32 => (32, 0),
-        Narrow::Sign8 => (8, 1 << 7),
-        Narrow::Sign16 => (16, 1 << 15),
-        Narrow::Sign32 => (32, 1 << 31),
-    };
+    let (bits, half) = narrow.bits();
     let most = (1u64 << bits) - 1;
     let low = first.wrapping_add(half) & most;
     let room = if (stride as i64) < 0 { low } else { most - low };

@@ -15,9 +15,7 @@ use crate::points::Points;
 use crate::table::{Block, Table};
 use memtrail_model::{Access, Kind, Point, Thread};
 use memtrail_ring::record::{CUT, END, LEFT};
-use memtrail_translate::plan::{
-    Addr, Derived, Lin, LoopPlan, Narrow, PlannedAccess, Shape, Side, Step, FIRST, RSP, TERMS,
-};
+use memtrail_translate::plan::{Addr, Derived, Lin, LoopPlan, PlannedAccess, Shape, Side, Step, FIRST, RSP, TERMS};
 
 /// Values by slot; a slot of a recipe fits a byte.
 pub(crate) type Slots = [u64; SLOTS];
@@ -119,18 +117,11 @@ struct Narrowed {
 
 impl Narrowed {
     fn of(derived: &Derived) -> Option<Narrowed> {
-        let (bits, signed) = match derived.narrow {
-            Narrow::Zero8 => (8, false),
-            Narrow::Zero16 => (16, false),
-            Narrow::Zero32 => (32, false),
-            Narrow::Sign8 => (8, true),
-            Narrow::Sign16 => (16, true),
-            Narrow::Sign32 => (32, true),
-        };
+        let (bits, sign) = derived.narrow.bits();
         Some(Narrowed {
             of: Form::of(&derived.of)?,
             mask: (1 << bits) - 1,
-            sign: u64::from(signed) << (bits - 1),
+            sign,
         })
     }
 

@@ -105,6 +105,18 @@ pub enum Narrow {
 }
 
 impl Narrow {
+    /// How many bits are kept, and half of what they can hold if the top one is a sign, else 0.
+    pub const fn bits(self) -> (u32, u64) {
+        match self {
+            Narrow::Zero8 => (8, 0),
+            Narrow::Zero16 => (16, 0),
+            Narrow::Zero32 => (32, 0),
+            Narrow::Sign8 => (8, 1 << 7),
+            Narrow::Sign16 => (16, 1 << 15),
+            Narrow::Sign32 => (32, 1 << 31),
+        }
+    }
+
     #[inline]
     pub const fn apply(self, v: u64) -> u64 {
         match self {

@@ -69,7 +69,7 @@ impl Pass<'_> {
         self.ledger.requests(request.kind).requests += 1;
         self.ledger.find(meta, request.point);
         if let Some(shadow) = &mut self.shadow {
-            shadow.hit(request.line, true);
+            shadow.hit(request.line, slot, true);
         }
     }
 
@@ -127,7 +127,7 @@ impl Pass<'_> {
         let found = sets.look_up(request.line);
         if let Some(shadow) = &mut self.shadow {
             match found {
-                Some(_) => shadow.hit(request.line, true),
+                Some(slot) => shadow.hit(request.line, slot, true),
                 None => drop(shadow.miss(request.line, true)),
             }
         }
@@ -167,11 +167,12 @@ fn plain<const COMMON: bool>(access: &Access, traits: &Traits, space: u64) -> Op
 }
 
 /// The accesses at the beginning of a batch that are hits and nothing else. Returns how many there were, and how many of them were writes.
-/// There are no calls in this loop, so that it has the registers to itself.
+/// In the common case there are no calls in this loop, so that it has the registers to itself.
 #[inline(always)]
 fn hits<const COMMON: bool, S: Sets>(
     sets: &mut S,
     meta: &mut [Meta],
+    mut shadow: Option<&mut Shadow>,
     hits: &mut [Hits],
     traits: &Traits,
     space: u64,
@@ -200,6 +201,11 @@ fn hits<const COMMON: bool, S: Sets>(
         meta.flags |= dirty & u32::from(is_write).wrapping_neg();
         writes += u64::from(is_write);
         done += 1;
+        if !COMMON {
+            if let Some(shadow) = &mut shadow {
+                shadow.hit(line, slot, true);
+            }
+        }
     }
     (done, writes)
 }
@@ -218,13 +224,12 @@ fn first_level<const COMMON: bool, S: Sets>(
     let traits = *pass.traits;
     let mut done = 0;
     while done < batch.len() {
-        if pass.shadow.is_none() {
-            let (found, writes) = hits::<COMMON, S>(sets, pass.meta, counts, &traits, space, &batch[done..]);
-            pass.ledger.traffic.writes.requests += writes;
-            pass.ledger.traffic.reads.requests += found as u64 - writes;
-            done += found;
-        }
-        // A miss, the first hit after a prefetch, or one to be classed.
+        let shadow = pass.shadow.as_deref_mut();
+        let (found, writes) = hits::<COMMON, S>(sets, pass.meta, shadow, counts, &traits, space, &batch[done..]);
+        pass.ledger.traffic.writes.requests += writes;
+        pass.ledger.traffic.reads.requests += found as u64 - writes;
+        done += found;
+        // A miss, or the first hit after a prefetch.
         let Some(access) = batch.get(done) else { break };
         let known = access.point.index() < counts.len();
         let Some((line, touched)) = plain::<COMMON>(access, &traits, space).filter(|_| known) else {

@@ -303,7 +303,7 @@ impl Machine {
         match cache.sets.look_up(line) {
             Some(slot) => {
                 if let Some(shadow) = &mut cache.shadow {
-                    shadow.hit(line, places);
+                    shadow.hit(line, slot, places);
                 }
                 let looked = Machine::found(cache, kind, line, slot, origin);
                 match (kind, traits.write) {
@@ -483,7 +483,7 @@ impl Machine {
         let mut goes_on = traits.write == Write::Through;
         if let Some(slot) = cache.sets.look_up(line) {
             if let Some(shadow) = &mut cache.shadow {
-                shadow.hit(line, places);
+                shadow.hit(line, slot, places);
             }
             cache.meta[slot as usize].flags |= dirty;
         } else {

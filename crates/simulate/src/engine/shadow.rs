@@ -4,7 +4,7 @@
 //! others, those that the fully associative cache misses too are *capacity* misses, the rest *conflicts*.
 //!
 //! Lines ever asked for are a bit each, in words of 64 neighbours.
-use crate::sets::{Sets, WideSets, MOVES};
+use crate::sets::{Sets, WideSets, MOVES, NOTHING};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -43,6 +43,8 @@ pub(super) struct Shadow {
     /// Bits of lines by `line / 64`.
     seen: WordMap<u64>,
     last: u64,
+    /// By slot of the cache: where its line was found in the full one last.
+    nodes: Vec<u32>,
 }
 
 impl Shadow {
@@ -52,18 +54,33 @@ impl Shadow {
             seen: WordMap::default(),
             // Line numbers have at most 62 bits.
             last: u64::MAX,
+            nodes: vec![NOTHING; lines],
         }
     }
 
-    /// A look-up of a line that the cache has. `place`: it would be placed if it were not there.
-    #[inline]
-    pub fn hit(&mut self, line: u64, place: bool) {
+    /// A look-up of a line that the cache has in this slot. `place`: it would be placed if it were not there.
+    #[inline(always)]
+    pub fn hit(&mut self, line: u64, slot: u32, place: bool) {
         // The line used last stays the first, whatever happens.
         if line == self.last {
             return;
         }
-        let there = self.full.look_up(line).is_some();
-        self.settle(line, there, place);
+        let node = self.nodes[slot as usize];
+        if node != NOTHING && self.full.line(node) == line {
+            self.full.touch(node);
+            self.last = line;
+        } else {
+            self.find(line, slot, place);
+        }
+    }
+
+    #[inline(never)]
+    fn find(&mut self, line: u64, slot: u32, place: bool) {
+        let found = self.full.look_up(line);
+        if let Some(node) = found {
+            self.nodes[slot as usize] = node;
+        }
+        self.settle(line, found.is_some(), place);
     }
 
     /// Places the line if it is to be.

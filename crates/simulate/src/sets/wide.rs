@@ -122,6 +122,12 @@ impl<const MOVE: bool> WideSets<MOVE> {
         self.ends[set].first = slot;
     }
 
+    /// The line in a slot, of sets from which none is ever removed; 0 if there has been none.
+    #[inline(always)]
+    pub fn line(&self, slot: u32) -> u64 {
+        self.lines[slot as usize]
+    }
+
     /// Uses the line in a slot.
     #[inline]
     pub fn touch(&mut self, slot: u32) {

@@ -76,14 +76,7 @@ impl Loops {
 
     /// The value cut to less than 64 bits, if the cut never takes anything away that the first one did not.
     fn narrow(&self, narrow: Narrow, value: &Value) -> Option<Value> {
-        let (bits, half) = match narrow {
-            Narrow::Zero8 => (8, 0),
-            Narrow::Zero16 => (16, 0),
-            Narrow::Zero32 => (32, 0),
-            Narrow::Sign8 => (8, 1 << 7),
-            Narrow::Sign16 => (16, 1 << 15),
-            Narrow::Sign32 => (32, 1u64 << 31),
-        };
+        let (bits, half) = narrow.bits();
         let most = (1u64 << bits) - 1;
         // Strides of narrow registers are only meant modulo 2^bits: the nearer way round.
         let mut value = *value;
