@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-const VERSION: &str = "0.3.1";
+pub const VERSION: &str = "0.3.1";
 const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 
 /// One cache of a hierarchy; `policy` is `LRU` or `FIFO`.
@@ -132,7 +132,11 @@ fn python() -> Result<&'static Path> {
 fn environment() -> Result<PathBuf> {
     let me = std::env::current_exe().map_err(|e| e.to_string())?;
     // target/PROFILE/deps/TEST
-    let target = me.ancestors().nth(3).ok_or("no target directory")?;
+    python_in(me.ancestors().nth(3).ok_or("no target directory")?)
+}
+
+/// A Python that has pycachesim, under this target directory.
+pub fn python_in(target: &Path) -> Result<PathBuf> {
     let venv = target.join(format!("pycachesim-{VERSION}"));
     let python = venv.join("bin/python");
     let works = || {

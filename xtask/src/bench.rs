@@ -7,11 +7,13 @@
 //! process on another core and is not counted (`docs/benchmarks.md` says how).
 //!
 //! Bounds stand beside the ratios, so that a table is also a verdict.
-//! `bench sizes` is another table: what the recordings weigh; and so is `bench record`: how long a user waits for them.
+//! `bench sizes` is another table: what the recordings weigh; and so is `bench record`: how long a user waits for them;
+//! and `bench sim`: how fast caches are simulated.
 
 mod measure;
 mod record;
 mod report;
+mod sim;
 mod sizes;
 mod workloads;
 
@@ -56,6 +58,7 @@ pub fn run(args: &[String]) -> Outcome {
     match args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         Some(("sizes", rest)) => return sizes::run(rest),
         Some(("record", rest)) => return record::run(rest),
+        Some(("sim", rest)) => return sim::run(rest),
         _ => {}
     }
     let options = parse(args)?;

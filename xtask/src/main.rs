@@ -39,7 +39,8 @@ pub const SUBCOMMANDS: &[(&str, &str, Entry)] = &[
         "bench",
         "overhead table: [--quick] [--write] [--runs N] [--valgrind no] [--modes A,B] [NAME…]\n             \
          trace sizes: sizes [--quick] [--write] [--runs N] [--no-peers] [--keep] [--only NAME,…]\n             \
-         recording to a file: record [--quick] [--write] [--runs N] [--no-lackey] [NAME…]",
+         recording to a file: record [--quick] [--write] [--runs N] [--no-lackey] [NAME…]\n             \
+         simulation: sim [--quick] [--write] [--runs N] [--no-peers] [--only NAME,…]",
         bench::run,
     ),
     ("tidy", "are the documents true? [--no-binary]", tidy::run),

@@ -39,6 +39,16 @@ pub fn memtrail() -> Result<PathBuf, String> {
     Ok(target_dir().join("release/memtrail"))
 }
 
+/// An example of a package, in a fresh release build.
+pub fn example(package: &str, name: &str) -> Result<PathBuf, String> {
+    let arguments = ["build", "--release", "--quiet", "--package", package, "--example", name];
+    let status = cargo(&arguments).status().map_err(|e| format!("cargo: {e}"))?;
+    if !status.success() {
+        return Err(format!("the example {name} of {package} does not build"));
+    }
+    Ok(target_dir().join("release/examples").join(name))
+}
+
 /// The first line of a command's standard output, or "?" where it cannot be had.
 pub fn first_line_of(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output();

@@ -12,7 +12,7 @@ use crate::process::{self, Job};
 use crate::project::{self, first_line_of, machine, today};
 use crate::{packages, table, Outcome};
 use serde_json::{json, Value};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// A slow recorder on a busy machine still ends before this.
@@ -77,7 +77,7 @@ struct Measured {
     speed: Value,
 }
 
-fn least(times: &[f64]) -> f64 {
+pub fn least(times: &[f64]) -> f64 {
     times.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
@@ -136,7 +136,7 @@ pub fn run(args: &[String]) -> Outcome {
     }
     packages::ensure(&needed)?;
     let memtrail = project::memtrail()?;
-    let speed = speed()?;
+    let speed = project::example("memtrail-trace", "speed")?;
     let dir = project::target_dir().join("bench/record");
     std::fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     let mut all = Vec::new();
@@ -162,24 +162,6 @@ pub fn run(args: &[String]) -> Outcome {
         )?;
     }
     Ok(true)
-}
-
-/// The example that compresses and replays, built.
-fn speed() -> Result<PathBuf, String> {
-    let arguments = [
-        "build",
-        "--release",
-        "--quiet",
-        "--package",
-        "memtrail-trace",
-        "--example",
-        "speed",
-    ];
-    let status = project::cargo(&arguments).status().map_err(|e| format!("cargo: {e}"))?;
-    if !status.success() {
-        return Err("the example `speed` does not build".into());
-    }
-    Ok(project::target_dir().join("release/examples/speed"))
 }
 
 fn measure(
@@ -241,7 +223,7 @@ fn read_json(path: &Path) -> Result<Value, String> {
 }
 
 /// Wall seconds of a command in the workload's directory and environment.
-fn timed(argv: &[String], prepared: &Prepared, dir: &Path, stdout: Option<&Path>) -> Result<f64, String> {
+pub fn timed(argv: &[String], prepared: &Prepared, dir: &Path, stdout: Option<&Path>) -> Result<f64, String> {
     let mut job = Job::new(argv, &prepared.dir);
     job.timeout = TIMEOUT;
     job.env = prepared.env.clone();

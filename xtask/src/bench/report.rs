@@ -142,3 +142,44 @@ fn workload_json(measured: &Measured) -> Value {
         "failures": measured.failures.iter().map(|(m, why)| format!("{}: {why}", m.name())).collect::<Vec<_>>(),
     })
 }
+
+/// One bound of a row: how it reads, and whether it was kept.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub bound: String,
+    pub kept: bool,
+}
+
+/// `kept ≤ 24 KB, < xz -6; MISSED growth < 5%`
+pub fn verdict_cell(verdicts: &[Verdict]) -> String {
+    let list = |kept: bool, word: &str| {
+        let bounds: Vec<&str> = verdicts
+            .iter()
+            .filter(|v| v.kept == kept)
+            .map(|v| v.bound.as_str())
+            .collect();
+        (!bounds.is_empty()).then(|| format!("{word} {}", bounds.join(", ")))
+    };
+    let parts: Vec<String> = [list(false, "MISSED"), list(true, "kept")]
+        .into_iter()
+        .flatten()
+        .collect();
+    if parts.is_empty() {
+        "—".into()
+    } else {
+        parts.join("; ")
+    }
+}
+
+/// 1234567 as 1,234,567.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

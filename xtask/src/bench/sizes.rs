@@ -10,7 +10,7 @@
 
 mod peers;
 mod report;
-mod subjects;
+pub mod subjects;
 
 use super::workloads::Prepared;
 use crate::process::{self, Job};
@@ -135,7 +135,7 @@ fn measure(row: Row, options: &Options, dir: &Path, memtrail: &Path) -> Result<M
 }
 
 /// Records one run: its wall time, and how many accesses it made.
-fn record(prepared: &Prepared, memtrail: &Path, recording: &Path, dir: &Path) -> Result<(f64, u64), String> {
+pub fn record(prepared: &Prepared, memtrail: &Path, recording: &Path, dir: &Path) -> Result<(f64, u64), String> {
     let summary = dir.join("summary.json");
     // A stale summary must not pass for this run's.
     let _ = std::fs::remove_file(&summary);

@@ -2,7 +2,7 @@
 
 use super::peers::{self, Packed, XZ};
 use super::{Measured, Options, PEER_ACCESSES, PEER_ACCESSES_QUICK};
-use crate::bench::report::put_results;
+use crate::bench::report::{grouped, put_results, verdict_cell, Verdict};
 use crate::project::{first_line_of, machine, today};
 use crate::table;
 use serde_json::{json, Value};
@@ -21,13 +21,6 @@ pub fn progress(measured: &Measured) -> String {
         recorded / native,
         xz.map_or("—".into(), bits),
     )
-}
-
-/// One bound of a row: how it reads, and whether it was kept.
-#[derive(Debug, PartialEq, Eq)]
-struct Verdict {
-    bound: String,
-    kept: bool,
 }
 
 /// Growth from the smaller to the larger of a pair: accesses as a factor, the file in per cent.
@@ -68,27 +61,6 @@ fn verdicts(measured: &Measured, growth: Option<Growth>) -> Vec<Verdict> {
         judge(format!("≤ {most}×"), recorded / native <= most);
     }
     all
-}
-
-/// `kept ≤ 24 KB, < xz -6; MISSED growth < 5%`
-fn verdict_cell(verdicts: &[Verdict]) -> String {
-    let list = |kept: bool, word: &str| {
-        let bounds: Vec<&str> = verdicts
-            .iter()
-            .filter(|v| v.kept == kept)
-            .map(|v| v.bound.as_str())
-            .collect();
-        (!bounds.is_empty()).then(|| format!("{word} {}", bounds.join(", ")))
-    };
-    let parts: Vec<String> = [list(false, "MISSED"), list(true, "kept")]
-        .into_iter()
-        .flatten()
-        .collect();
-    if parts.is_empty() {
-        "—".into()
-    } else {
-        parts.join("; ")
-    }
 }
 
 pub fn markdown(all: &[Measured], failures: &[String], options: &Options) -> String {
@@ -232,19 +204,6 @@ fn bits(value: f64) -> String {
         v if v >= 0.001 => format!("{v:.4}"),
         v => format!("{v:.6}"),
     }
-}
-
-/// 1234567 as 1,234,567.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]
