@@ -2,7 +2,7 @@
 use crate::args::{ExportArgs, ExportFormat};
 use crate::format::thousands;
 use crate::import::is_same;
-use crate::info::{open, warn_unless_whole, Recording};
+use crate::info::{open, threads, warn_unless_whole, Recording};
 use crate::say;
 use anyhow::{bail, Context};
 use memtrail_collect::{Consumer, Message, Walker};
@@ -44,13 +44,7 @@ pub fn command(args: &ExportArgs) -> anyhow::Result<u8> {
     let mut reader = open(&args.file)?;
     let known = Known::read(&mut reader)?;
     warn_unless_whole(&known.ending);
-    let mut threads: BTreeSet<u32> = known.streams.iter().map(|c| c.head.stream.thread).collect();
-    if let Some(thread) = args.thread {
-        threads.retain(|&t| t == thread);
-        if threads.is_empty() {
-            bail!("{}: there is no thread {thread} in it", args.file.display());
-        }
-    }
+    let threads = threads(&known, args.thread, &args.file)?;
     if threads.is_empty() {
         bail!("{}: there is no access in it", args.file.display());
     }

@@ -2,7 +2,7 @@
 use crate::args::{CheckArgs, InfoArgs};
 use crate::format::{bytes, thousands};
 use crate::say;
-use anyhow::Context;
+use anyhow::{bail, Context};
 use memtrail_collect::Counter;
 use memtrail_trace::{replay, Ending, Filter, Header, Known, Reader, Totals};
 use serde_json::{json, Value};
@@ -17,6 +17,18 @@ pub fn open(path: &Path) -> anyhow::Result<Recording> {
     let name = || path.display().to_string();
     let file = File::open(path).with_context(name)?;
     Reader::open(BufReader::new(file)).with_context(name)
+}
+
+/// The threads of a recording, or the one that is picked.
+pub fn threads(known: &Known, picked: Option<u32>, path: &Path) -> anyhow::Result<BTreeSet<u32>> {
+    let mut threads: BTreeSet<u32> = known.streams.iter().map(|c| c.head.stream.thread).collect();
+    if let Some(thread) = picked {
+        threads.retain(|&t| t == thread);
+        if threads.is_empty() {
+            bail!("{}: there is no thread {thread} in it", path.display());
+        }
+    }
+    Ok(threads)
 }
 
 pub fn warn_unless_whole(ending: &Ending) {

@@ -2,13 +2,12 @@
 use crate::args::{ExportFormat, ReplayArgs};
 use crate::dump;
 use crate::export::{encoder, tell};
-use crate::info::{open, warn_unless_whole, Recording};
+use crate::info::{open, threads, warn_unless_whole, Recording};
 use anyhow::{bail, Context};
 use memtrail_collect::{Consumer, StepSink, Walker};
 use memtrail_formats::{Encode, Export, LeftOut};
 use memtrail_model::{Access, Thread};
 use memtrail_trace::{accesses, replay, Ending, Error, Filter, Known, Point, Selection};
-use std::collections::BTreeSet;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -93,13 +92,7 @@ pub fn command(args: &ReplayArgs) -> anyhow::Result<u8> {
     let mut reader = open(&args.file)?;
     let known = Known::read(&mut reader)?;
     warn_unless_whole(&known.ending);
-    let mut threads: BTreeSet<u32> = known.streams.iter().map(|c| c.head.stream.thread).collect();
-    if let Some(thread) = args.thread {
-        threads.retain(|&t| t == thread);
-        if threads.is_empty() {
-            bail!("{}: there is no thread {thread} in it", args.file.display());
-        }
-    }
+    let threads = threads(&known, args.thread, &args.file)?;
     let selection = Selection {
         thread: args.thread.map(Thread),
         from: dump::point(args.begin, &known)?,

@@ -15,7 +15,7 @@ mod tee;
 
 use crate::args::RecordArgs;
 use crate::dump::{replayed, selection, whole, written};
-use crate::info::{open, warn_unless_whole, Recording};
+use crate::info::{open, threads, warn_unless_whole, Recording};
 use crate::progress::Progress;
 use crate::record;
 use crate::say;
@@ -31,7 +31,6 @@ use memtrail_simulate::{Hierarchy, LevelCounts};
 use memtrail_trace::{accesses, Known, Places, Selection};
 use rows::{Reference, Row};
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::panic::resume_unwind;
@@ -160,7 +159,7 @@ fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Kno
     let limit = if args.pcs.is_empty() { args.limit } else { None };
     let selection = selection(&args.part, limit, known)?;
     let progress = progress(known, &selection);
-    let several = selection.thread.is_none() && args.limit.is_none() && threads(known).len() > 1;
+    let several = selection.thread.is_none() && args.limit.is_none() && threads(known, None, path)?.len() > 1;
     let (analyses, accesses) = if several && analyses.keeps_threads_apart() {
         apart(args, path, known, &selection, analyses, &progress)?
     } else {
@@ -175,11 +174,6 @@ fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Kno
     Ok(analyses.found(args, accesses, &points))
 }
 
-/// The threads of a recording.
-fn threads(known: &Known) -> BTreeSet<u32> {
-    known.streams.iter().map(|chunk| chunk.head.stream.thread).collect()
-}
-
 /// Simulates threads that have no cache in common, side by side. Besides, loops of a thread come whole if it is replayed alone.
 fn apart(
     args: &SimArgs,
@@ -189,7 +183,7 @@ fn apart(
     mut analyses: Analyses,
     progress: &Progress,
 ) -> anyhow::Result<(Analyses, u64)> {
-    let threads = threads(known);
+    let threads = threads(known, None, path)?;
     let next = Mutex::new(threads.iter());
     let one = |thread: u32| {
         let mut reader = open(path)?;

@@ -170,7 +170,7 @@ impl<const MOVE: bool> Sets for WideSets<MOVE> {
             (free, None)
         };
         self.lines[slot as usize] = line;
-        let (at, _) = self.probe_free(line);
+        let at = self.probe_free(line);
         self.table[at] = slot;
         self.link_first(set, slot);
         Placed { slot, evicted }
@@ -193,12 +193,12 @@ impl<const MOVE: bool> Sets for WideSets<MOVE> {
 impl<const MOVE: bool> WideSets<MOVE> {
     /// The free place where the search for a line ends that is not in the table.
     #[inline]
-    fn probe_free(&self, line: u64) -> (usize, u32) {
+    fn probe_free(&self, line: u64) -> usize {
         let mask = self.table.len() - 1;
         let mut at = self.home(line);
         while self.table[at] != NOTHING {
             at = (at + 1) & mask;
         }
-        (at, NOTHING)
+        at
     }
 }
