@@ -322,11 +322,12 @@ fn classes(movers: &[Mover], space: u64, line: u64) -> Option<Vec<Class>> {
 }
 
 impl Cache {
-    /// Whether all its memory is its lines and what is known of each, and it reaches into no cache that is not on the way to it.
+    /// Whether all its memory is its lines and what is known of each, it holds no lines but those that accesses touch, and it reaches into no
+    /// cache that is not on the way to it.
     fn can_warp(&self) -> bool {
         (self.traits.inclusion == Inclusion::None || self.above.len() <= 1)
             && self.shadow.is_none()
-            && !matches!(self.traits.prefetch, Prefetch::Stride(_))
+            && self.traits.prefetch == Prefetch::None
             && self.sets.has_order()
     }
 }
