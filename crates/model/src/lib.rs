@@ -157,6 +157,68 @@ pub struct Next {
     pub after: u64,
 }
 
+/// How control moved where it was no jump within a function: what call paths are made of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Flow {
+    /// The call instruction at `site` pushed its return address at `slot` and went to `target`.
+    Call { site: u64, target: u64, slot: u64 },
+    /// A return instruction took the return address at `slot`.
+    Return { slot: u64 },
+    /// The stack pointer was set to something that does not follow from its value before: a frame was left, a jump went far up the
+    /// stack, or another stack is used from here on.
+    Stack { rsp: u64 },
+    /// A signal handler begins; the calls it makes are on top of what it interrupted.
+    Signal { number: u32 },
+    /// It returned.
+    SignalReturn,
+}
+
+/// What a thread did to blocks of memory as a whole, in its place among its accesses. Blocks live from the return of the function that made
+/// them to the entry of the one that gives them back: what the allocator does in between to its own memory is the allocator's.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Note {
+    /// Allocation function number `hook` returned a block.
+    Alloc { hook: u32, address: u64, bytes: u64 },
+    /// Function number `hook` was entered to give a block back; one that resizes also says so.
+    Free { hook: u32, address: u64 },
+    /// Function number `hook` returned a block for an old one (0: for none). If `address` is 0 it failed, and the old one is still there.
+    Realloc {
+        hook: u32,
+        old: u64,
+        address: u64,
+        bytes: u64,
+    },
+    /// Memory was mapped: `source` is the number of the text that names the file or area, [`Note::ANONYMOUS`] if there is none.
+    Map {
+        address: u64,
+        bytes: u64,
+        protection: u32,
+        source: u32,
+    },
+    /// Mappings in this range went away.
+    Unmap { address: u64, bytes: u64 },
+    /// A mapping was moved or resized.
+    Remap {
+        old: u64,
+        old_bytes: u64,
+        address: u64,
+        bytes: u64,
+    },
+    /// The heap segment of the process now ends here.
+    Break { address: u64 },
+    /// The program gave this memory a name, number `text`; with no bytes, the block that holds the address.
+    Name { address: u64, bytes: u64, text: u32 },
+    /// The program entered the region named `text`.
+    Enter { text: u32 },
+    /// The program left it.
+    Leave { text: u32 },
+}
+
+impl Note {
+    /// Source of a mapping that has no name.
+    pub const ANONYMOUS: u32 = u32::MAX;
+}
+
 /// Whoever consumes accesses: counters, printers, simulators.
 pub trait AccessSink {
     /// Accesses of one thread, in program order.
@@ -193,6 +255,21 @@ pub trait AccessSink {
     /// The accesses of this thread, until told otherwise, are in this address space: equal addresses of different spaces are different
     /// memory. Told before the first of them.
     fn space(&mut self, _thread: Thread, _space: u32) {}
+    /// Whether [`AccessSink::flows`] is wanted. Asked once, at the beginning.
+    fn wants_flows(&self) -> bool {
+        false
+    }
+    /// A call, a return or a change of stacks, in its place among the accesses of the thread: the pushing of the return address comes before.
+    fn flows(&mut self, _thread: Thread, _flow: Flow) {}
+    /// Whether [`AccessSink::notes`] is wanted. Asked once, at the beginning.
+    fn wants_notes(&self) -> bool {
+        false
+    }
+    /// Memory was allocated, freed, mapped or named, in its place among the accesses of the thread. Notes of one address space come in the order in which it
+    /// happened, whatever the thread.
+    fn notes(&mut self, _thread: Thread, _note: &Note) {}
+    /// Address space `child` begins as a copy of `parent`, with all that was allocated there; told before its first access.
+    fn forks(&mut self, _parent: u32, _child: u32) {}
     /// Whether nothing more is wanted. Asked now and then; what still comes may be left aside.
     fn done(&self) -> bool {
         false
@@ -226,6 +303,21 @@ impl<S: AccessSink + ?Sized> AccessSink for &mut S {
     }
     fn space(&mut self, thread: Thread, space: u32) {
         (**self).space(thread, space);
+    }
+    fn wants_flows(&self) -> bool {
+        (**self).wants_flows()
+    }
+    fn flows(&mut self, thread: Thread, flow: Flow) {
+        (**self).flows(thread, flow);
+    }
+    fn wants_notes(&self) -> bool {
+        (**self).wants_notes()
+    }
+    fn notes(&mut self, thread: Thread, note: &Note) {
+        (**self).notes(thread, note);
+    }
+    fn forks(&mut self, parent: u32, child: u32) {
+        (**self).forks(parent, child);
     }
     fn done(&self) -> bool {
         (**self).done()
