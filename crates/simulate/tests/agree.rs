@@ -74,8 +74,10 @@ fn hand_over(simulator: &mut Simulator, nest: &Nest) -> u64 {
     left_out
 }
 
-fn naively(hierarchy: &Hierarchy, stream: &Stream, evictors: bool, classes: bool) -> Vec<LevelCounts> {
-    let mut naive = Naive::new(hierarchy, evictors, classes);
+/// What the options ask for, naively.
+fn naively(hierarchy: &Hierarchy, stream: &Stream, options: Options) -> Vec<LevelCounts> {
+    let mut naive = Naive::new(hierarchy, options.evictors, options.classes);
+    naive.premature = options.premature;
     for &(thread, space) in &stream.spaces {
         naive.set_space(thread, space);
     }
@@ -94,12 +96,13 @@ proptest! {
         stream in streams(),
         evictors in any::<bool>(),
         classes in any::<bool>(),
+        premature in any::<bool>(),
         one_by_one in any::<bool>(),
         no_skip in any::<bool>(),
         batch in prop_oneof![Just(1usize), 2..9usize, Just(4096)],
     ) {
-        let options = Options { evictors, classes, instructions: true, one_by_one, no_skip };
-        let expected = naively(&hierarchy, &stream, evictors, classes);
+        let options = Options { evictors, classes, premature, instructions: true, one_by_one, no_skip };
+        let expected = naively(&hierarchy, &stream, options);
         let got = simulated(&hierarchy, &stream, options, batch);
         for (at, (got, expected)) in got.iter().zip(&expected).enumerate() {
             prop_assert_eq!(got, expected, "level {}", at);
@@ -132,13 +135,14 @@ proptest! {
         for nest in &nests {
             hand_over(&mut simulator, nest);
         }
-        prop_assert_eq!(without_idle_points(simulator.counts()), naively(&hierarchy, &stream, evictors, false));
+        prop_assert_eq!(without_idle_points(simulator.counts()), naively(&hierarchy, &stream, options));
     }
 
     /// What the counts have to do with each other.
     #[test]
     fn counts_add_up(hierarchy in hierarchies(), stream in streams()) {
-        let all = naively(&hierarchy, &stream, true, true);
+        let everything = Options { evictors: true, classes: true, premature: true, ..Options::default() };
+        let all = naively(&hierarchy, &stream, everything);
         let next = |at: usize| (at + 1..hierarchy.levels.len()).find(|&other| {
             let (here, there) = (hierarchy.levels[at].holds, hierarchy.levels[other].holds);
             here.data() && there.data() || here.instructions() && there.instructions()
@@ -151,6 +155,8 @@ proptest! {
             prop_assert_eq!(total.accesses(), demand.iter().map(|r| r.requests).sum::<u64>());
             prop_assert_eq!(total.misses, demand.iter().map(|r| r.misses).sum::<u64>());
             prop_assert_eq!(total.evictions, counts.evictors.values().sum::<u64>());
+            let missed_again = |(pair, n): (&(u32, u32), &u64)| *n <= counts.evictors[pair];
+            prop_assert!(counts.premature.iter().all(missed_again), "an eviction was counted twice");
             prop_assert!(total.used_bytes <= total.evictions * u64::from(level.line));
             prop_assert!(total.spatial_hits <= total.hits && total.prefetch_hits <= total.hits);
             let classes = total.classes.compulsory + total.classes.capacity + total.classes.conflict;
@@ -206,13 +212,14 @@ fn random_stream(accesses: usize, bytes: u64) -> Stream {
 }
 
 fn same(hierarchy: &Hierarchy, stream: &Stream, classes: bool) {
-    let expected = naively(hierarchy, stream, true, classes);
     let options = Options {
         evictors: true,
         classes,
+        premature: classes,
         instructions: true,
         ..Options::default()
     };
+    let expected = naively(hierarchy, stream, options);
     assert!(
         expected.iter().all(|level| level.total().evictions > 0),
         "too large to see anything"
@@ -307,6 +314,6 @@ fn iterations_of_a_nest_are_left_out() {
     };
     assert_eq!(
         without_idle_points(simulator.counts()),
-        naively(&hierarchy, &stream, false, false)
+        naively(&hierarchy, &stream, Options::default())
     );
 }

@@ -58,6 +58,8 @@ pub struct Cache {
     sets: Vec<Set>,
     clock: u64,
     pub strides: HashMap<u32, Stride>,
+    /// Lines that were evicted and neither missed nor placed since: their owner, and who evicted them.
+    pub gone: HashMap<u64, (u32, u32)>,
     /// Lines ever looked up.
     asked: HashSet<u64>,
     /// The fully associative cache beside this one: line numbers, the least recently used first.
@@ -126,6 +128,7 @@ impl Cache {
             seed,
             sets: (0..level.sets()).map(|_| Set::new(level.ways)).collect(),
             clock: 0,
+            gone: HashMap::new(),
             strides: HashMap::new(),
             asked: HashSet::new(),
             shadow: Vec::new(),
