@@ -15,6 +15,8 @@ pub struct PointCounts {
     pub evictions: u64,
     /// Bytes of those that had been touched.
     pub used_bytes: u64,
+    /// That left this level, of lines it had brought in.
+    pub writebacks: u64,
     pub classes: Classes,
 }
 
@@ -93,6 +95,7 @@ arithmetic!(PointCounts {
     prefetch_hits,
     evictions,
     used_bytes,
+    writebacks,
     classes
 });
 arithmetic!(Requests { requests, misses });

@@ -19,7 +19,7 @@ fn without_idle_points(mut counts: Vec<LevelCounts>) -> Vec<LevelCounts> {
 }
 
 /// The simulator under test, given loops whole if it takes them, and other accesses in batches of one thread each and of at most `most`.
-fn simulated(hierarchy: &Hierarchy, stream: &Stream, options: Options, most: usize) -> Vec<LevelCounts> {
+fn simulator(hierarchy: &Hierarchy, stream: &Stream, options: Options, most: usize) -> Simulator {
     let mut simulator = Simulator::new(hierarchy, options).expect("a hierarchy that makes sense");
     for &(thread, space) in &stream.spaces {
         simulator.space(Thread(thread), space);
@@ -34,7 +34,11 @@ fn simulated(hierarchy: &Hierarchy, stream: &Stream, options: Options, most: usi
             simulator.accesses(batch);
         }
     }
-    without_idle_points(simulator.counts())
+    simulator
+}
+
+fn simulated(hierarchy: &Hierarchy, stream: &Stream, options: Options, most: usize) -> Vec<LevelCounts> {
+    without_idle_points(simulator(hierarchy, stream, options, most).counts())
 }
 
 fn takes_loop(simulator: &mut Simulator, thread: Thread, trips: u64, body: &[LoopAccess]) -> bool {
@@ -75,7 +79,7 @@ fn hand_over(simulator: &mut Simulator, nest: &Nest) -> u64 {
 }
 
 /// What the options ask for, naively.
-fn naively(hierarchy: &Hierarchy, stream: &Stream, options: Options) -> Vec<LevelCounts> {
+fn naive(hierarchy: &Hierarchy, stream: &Stream, options: Options) -> Naive {
     let mut naive = Naive::new(hierarchy, options.evictors, options.classes);
     naive.premature = options.premature;
     for &(thread, space) in &stream.spaces {
@@ -84,7 +88,11 @@ fn naively(hierarchy: &Hierarchy, stream: &Stream, options: Options) -> Vec<Leve
     for access in stream.accesses() {
         naive.access(&access);
     }
-    without_idle_points(naive.counts())
+    naive
+}
+
+fn naively(hierarchy: &Hierarchy, stream: &Stream, options: Options) -> Vec<LevelCounts> {
+    without_idle_points(naive(hierarchy, stream, options).counts())
 }
 
 proptest! {
@@ -108,6 +116,19 @@ proptest! {
             prop_assert_eq!(got, expected, "level {}", at);
         }
         prop_assert_eq!(got.len(), expected.len());
+    }
+
+    #[test]
+    fn what_is_dirty_at_the_end_is_written_back(hierarchy in hierarchies(), stream in streams()) {
+        let options = Options { instructions: true, ..Options::default() };
+        let mut simulator = simulator(&hierarchy, &stream, options, 4096);
+        let mut naive = naive(&hierarchy, &stream, options);
+        simulator.flush();
+        naive.flush();
+        prop_assert_eq!(without_idle_points(simulator.counts()), without_idle_points(naive.counts()));
+        let before = simulator.counts();
+        simulator.flush();
+        prop_assert_eq!(simulator.counts(), before);
     }
 
     /// All accesses, or those to data alone: only then are iterations of nests left out.

@@ -108,7 +108,7 @@ impl Pass<'_> {
         self.ledger.evicted(self.traits, &old, point);
         lose(self.gone, line, &old, point);
         if old.flags & DIRTY != 0 {
-            self.ledger.traffic.writebacks += 1;
+            self.ledger.wrote_back(old.owner);
             if let Some(out) = &mut self.out {
                 out.push(Request {
                     line,

@@ -217,6 +217,13 @@ impl Ledger {
         }
     }
 
+    /// A write-back leaves this level.
+    #[inline]
+    pub fn wrote_back(&mut self, owner: u32) {
+        self.traffic.writebacks += 1;
+        self.point(owner).writebacks += 1;
+    }
+
     /// A demand access misses a line: had it been there?
     #[inline]
     pub fn missed_again(&mut self, gone: &mut Option<WordMap<u64>>, line: u64) {
@@ -463,7 +470,7 @@ impl Machine {
         if let Some(below) = exclusive {
             self.take_in(below, line, old, origin);
         } else if old.flags & DIRTY != 0 && traits.write != Write::None {
-            self.levels[self.caches[at].level].ledger.traffic.writebacks += 1;
+            self.levels[self.caches[at].level].ledger.wrote_back(old.owner);
             if let Some(below) = below {
                 let origin = origin.untouching(old.owner);
                 self.write_back(below, addr, traits.line, &origin);
@@ -546,9 +553,36 @@ impl Machine {
             }
         }
         if goes_on {
-            self.levels[self.caches[at].level].ledger.traffic.writebacks += 1;
+            self.levels[self.caches[at].level].ledger.wrote_back(origin.owner);
             if let Some(below) = self.caches[at].below {
                 self.write_back(below, addr, len, origin);
+            }
+        }
+    }
+
+    /// Writes back all that is dirty in a cache, in the order of addresses; it stays there.
+    pub fn flush(&mut self, at: usize) {
+        let cache = &self.caches[at];
+        let traits = cache.traits;
+        let slots = 0..cache.meta.len() as u32;
+        let mut lines: Vec<u64> = slots.filter_map(|slot| cache.sets.line_in(slot)).collect();
+        lines.sort_unstable();
+        for line in lines {
+            // One written back before may have taken it away.
+            let cache = &mut self.caches[at];
+            let Some(meta) = cache.sets.find(line).map(|slot| &mut cache.meta[slot as usize]) else {
+                continue;
+            };
+            if meta.flags & DIRTY == 0 || traits.write == Write::None {
+                continue;
+            }
+            meta.flags &= !DIRTY;
+            let (owner, below) = (meta.owner, cache.below);
+            self.levels[cache.level].ledger.wrote_back(owner);
+            if let Some(below) = below {
+                let addr = line << traits.shift;
+                let origin = Origin::of(owner, addr, 1).untouching(owner);
+                self.write_back(below, addr, traits.line, &origin);
             }
         }
     }

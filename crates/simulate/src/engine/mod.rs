@@ -93,6 +93,15 @@ impl Simulator {
             .collect()
     }
 
+    /// Writes back all that is dirty, from the first level outwards, as if the program's memory were read by somebody else now.
+    pub fn flush(&mut self) {
+        for level in 0..self.groups.len() {
+            for cache in self.groups[level].clone().into_iter().flatten() {
+                self.machine.flush(cache);
+            }
+        }
+    }
+
     /// How many accesses so far were known to repeat others, and counted without being simulated.
     pub fn skipped(&self) -> u64 {
         self.machine.skipped

@@ -162,6 +162,21 @@ impl Cache {
         Some(&mut way.line)
     }
 
+    /// The lines that are there, by number.
+    pub fn lines(&self) -> Vec<u64> {
+        let ways = self.sets.iter().flat_map(|set| set.ways.iter().flatten());
+        let mut lines: Vec<u64> = ways.map(|way| way.line.number).collect();
+        lines.sort_unstable();
+        lines
+    }
+
+    /// Makes a line clean; its owner if it was there and dirty. This is no use of it.
+    pub fn clean(&mut self, number: u64) -> Option<u32> {
+        let (set, way) = self.position(number)?;
+        let line = &mut self.sets[set].ways[way].as_mut().expect("found").line;
+        std::mem::take(&mut line.dirty).then_some(line.owner)
+    }
+
     /// Takes a line away.
     pub fn remove(&mut self, number: u64) -> Option<Line> {
         let (set, way) = self.position(number)?;

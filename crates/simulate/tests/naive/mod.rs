@@ -90,6 +90,31 @@ impl Naive {
         }
     }
 
+    /// Writes back all that is dirty, from the first level outwards.
+    pub fn flush(&mut self) {
+        for at in 0..self.levels.len() {
+            let numbers: Vec<u32> = self.levels[at].caches.keys().copied().collect();
+            for number in numbers {
+                let core = self.first_core(at, number);
+                for line in self.cache(at, core).lines() {
+                    let Some(owner) = self.cache(at, core).clean(line) else {
+                        continue;
+                    };
+                    if self.levels[at].level.write == Write::None {
+                        continue;
+                    }
+                    let cause = Cause {
+                        core,
+                        point: owner,
+                        address: line * self.levels[at].line(),
+                    };
+                    let bytes = Bytes::line(line, self.levels[at].line());
+                    self.send_back(at, cause, bytes, owner);
+                }
+            }
+        }
+    }
+
     /// The serial number of the thread's process.
     pub fn set_space(&mut self, thread: u32, space: u32) {
         self.spaces.insert(thread, space);
@@ -437,6 +462,7 @@ impl Naive {
     /// A write-back leaves a level.
     fn send_back(&mut self, at: usize, cause: Cause, bytes: Bytes, owner: u32) {
         self.levels[at].counts.traffic.writebacks += 1;
+        self.levels[at].point(owner).writebacks += 1;
         if let Some(next) = self.next(at) {
             self.write_back(next, cause, bytes, owner);
         }
