@@ -1,0 +1,260 @@
+//! How the objects of a group are walked through (DTrack's Figure 5).
+//!
+//! **Definitions.** A *walker* is a reference point, told apart by group and whatever else is tracked. Its *steps* are the differences between the addresses of its successive
+//! accesses (prefetches included, fetches not); its *hops* are the steps from one object to another. A stride is *dominant* for a walker if at least one in [`DOMINANT`] of its steps has it; a stride of 0 is
+//! one, too. A walker *chases* pointers if at least half of its steps are hops.
+//!
+//! The pattern of a group, from the steps of all its walkers:
+//! - **pointer chase**: at least half of the steps are of walkers that chase, and the group has had at least [`MANY`] objects;
+//! - **regular**: otherwise, if at least [`REGULAR`] of the steps have strides that are dominant for their walkers;
+//! - **irregular**: otherwise.
+//!
+//! With no steps there is no pattern. The group's stride is the one with most steps, as far as it is dominant for their walkers (of equal ones the smallest), and its share is that of the steps it accounts for.
+//!
+//! **Counting** takes four counters for each walker (space saving): the least used one is taken over by a new stride. Only what a counter has counted since then is used, so that shares are never too
+//! large, and exact for a stride that never lost its counter: one with more than a quarter of the steps so far never does.
+use std::collections::BTreeMap;
+
+/// One in so many steps makes a stride dominant.
+pub const DOMINANT: u64 = 10;
+/// Objects that a group must have had for a pointer chase.
+pub const MANY: u64 = 8;
+/// The share of steps that makes a group regular, as a fraction.
+pub const REGULAR: (u64, u64) = (3, 4);
+
+const COUNTERS: usize = 4;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counter {
+    stride: i64,
+    count: u64,
+    /// What it had when it was taken over.
+    inherited: u64,
+}
+
+/// The steps of a walker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Walk {
+    last: u64,
+    object: u32,
+    begun: bool,
+    steps: u64,
+    hops: u64,
+    counters: [Counter; COUNTERS],
+}
+
+impl Walk {
+    /// An access to an object.
+    #[inline]
+    pub fn access(&mut self, addr: u64, object: u32) {
+        let stride = addr.wrapping_sub(self.last) as i64;
+        self.last = addr;
+        let hop = object != self.object;
+        self.object = object;
+        if !self.begun {
+            self.begun = true;
+            return;
+        }
+        self.hops += u64::from(hop);
+        self.steps += 1;
+        let first = &mut self.counters[0];
+        if first.stride == stride {
+            first.count += 1;
+            return;
+        }
+        self.count(stride, 1);
+    }
+
+    /// Accesses to one object that are evenly apart, at least one.
+    pub fn run(&mut self, addr: u64, stride: u64, accesses: u64, object: u32) {
+        self.access(addr, object);
+        if accesses > 1 {
+            self.steps += accesses - 1;
+            self.count(stride as i64, accesses - 1);
+            self.last = addr.wrapping_add((accesses - 1).wrapping_mul(stride));
+        }
+    }
+
+    fn count(&mut self, stride: i64, times: u64) {
+        let counters = &mut self.counters;
+        if let Some(at) = counters.iter().position(|c| c.stride == stride) {
+            counters[at].count += times;
+            // The most frequent is looked at first.
+            if counters[at].count > counters[0].count {
+                counters.swap(0, at);
+            }
+            return;
+        }
+        let least = (0..COUNTERS).min_by_key(|&at| counters[at].count).unwrap_or(0);
+        let inherited = counters[least].count;
+        counters[least] = Counter {
+            stride,
+            count: inherited + times,
+            inherited,
+        };
+    }
+
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    pub fn hops(&self) -> u64 {
+        self.hops
+    }
+
+    /// Whether its steps lead to other objects.
+    pub fn chases(&self) -> bool {
+        self.steps > 0 && self.hops >= self.steps.div_ceil(2)
+    }
+
+    /// Its dominant strides, with the steps they account for.
+    pub fn dominant(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let certain = self.counters.iter().map(|c| (c.stride, c.count - c.inherited));
+        certain.filter(|&(_, steps)| steps > 0 && steps.saturating_mul(DOMINANT) >= self.steps)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Pattern {
+    Regular,
+    Irregular,
+    PointerChase,
+}
+
+/// What is told of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Summary {
+    pub pattern: Pattern,
+    pub steps: u64,
+    /// Steps that have dominant strides.
+    pub regular: u64,
+    /// The group's stride, if there is a dominant one, and the steps it accounts for.
+    pub stride: Option<(i64, u64)>,
+}
+
+/// The pattern of a group that has had so many objects, from the walks through it.
+pub fn summary<'a>(walks: impl IntoIterator<Item = &'a Walk>, objects: u64) -> Option<Summary> {
+    let (mut steps, mut chasing, mut regular) = (0, 0, 0);
+    let mut strides: BTreeMap<i64, u64> = BTreeMap::new();
+    for walk in walks {
+        steps += walk.steps;
+        chasing += if walk.chases() { walk.steps } else { 0 };
+        for (stride, times) in walk.dominant() {
+            regular += times;
+            *strides.entry(stride).or_default() += times;
+        }
+    }
+    let pattern = if chasing >= steps.div_ceil(2) && objects >= MANY {
+        Pattern::PointerChase
+    } else if u128::from(regular) * u128::from(REGULAR.1) >= u128::from(steps) * u128::from(REGULAR.0) {
+        Pattern::Regular
+    } else {
+        Pattern::Irregular
+    };
+    let most = strides
+        .into_iter()
+        .max_by_key(|&(stride, times)| (times, std::cmp::Reverse(stride.unsigned_abs())));
+    (steps > 0).then_some(Summary {
+        pattern,
+        steps,
+        regular,
+        stride: most,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn walk(accesses: impl IntoIterator<Item = (u64, u32)>) -> Walk {
+        let mut walk = Walk::default();
+        accesses
+            .into_iter()
+            .for_each(|(addr, object)| walk.access(addr, object));
+        walk
+    }
+
+    #[test]
+    fn one_access_is_no_pattern() {
+        assert_eq!(summary([&walk([(64, 1)])], 1), None);
+        assert_eq!(summary([], 100), None);
+    }
+
+    #[test]
+    fn a_row_is_regular() {
+        let row = walk((0..101).map(|i| (0x1000 + 8 * i, 1)));
+        let told = summary([&row], 1).expect("steps");
+        assert_eq!(
+            told,
+            Summary {
+                pattern: Pattern::Regular,
+                steps: 100,
+                regular: 100,
+                stride: Some((8, 100))
+            }
+        );
+    }
+
+    #[test]
+    fn rows_of_a_matrix_have_two_strides() {
+        // 10 rows of 10: 90 steps of 8, 9 of -72 + 800, which is not dominant (9 of 99).
+        let matrix = walk((0..100).map(|i| (i / 10 * 800 + i % 10 * 8, 1)));
+        let told = summary([&matrix], 1).expect("steps");
+        assert_eq!((told.steps, told.regular, told.stride), (99, 90, Some((8, 90))));
+        assert_eq!(told.pattern, Pattern::Regular);
+    }
+
+    #[test]
+    fn many_strides_are_irregular() {
+        let mut place = 1u64;
+        let random = walk((0..1000).map(|_| {
+            place = place
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (place >> 40 << 3, 1)
+        }));
+        let told = summary([&random], 1).expect("steps");
+        assert_eq!((told.pattern, told.regular, told.stride), (Pattern::Irregular, 0, None));
+    }
+
+    #[test]
+    fn a_list_is_a_chase_if_it_is_long() {
+        // Each node's two fields are read by two walkers; nodes are far from evenly apart.
+        let nodes: Vec<u64> = (0..100u64).map(|i| i * i % 97 * 48).collect();
+        let field = |at: u64| walk(nodes.iter().zip(1..).map(move |(&node, id)| (node + at, id)));
+        let walks = [field(0), field(8)];
+        assert_eq!(summary(&walks, 100).map(|s| s.pattern), Some(Pattern::PointerChase));
+        assert_ne!(summary(&walks, 7).map(|s| s.pattern), Some(Pattern::PointerChase));
+    }
+
+    #[test]
+    fn a_frequent_stride_is_counted_exactly_among_many() {
+        let mut walked = Walk::default();
+        let mut addr = 0u64;
+        for i in 0..1000u64 {
+            addr = if i % 2 == 0 { addr + 16 } else { addr + 1000 + i * 24 };
+            walked.access(addr, 1);
+        }
+        assert_eq!(walked.dominant().collect::<Vec<_>>(), [(16, 499)]);
+    }
+
+    #[test]
+    fn a_run_is_its_accesses() {
+        for (addr, stride, accesses) in [(100, 8, 1), (4096, u64::MAX - 63, 10), (0, 0, 5), (100, 24, 1000)] {
+            let mut whole = walk([(1, 1), (7, 1), (90, 2)]);
+            let mut single = whole;
+            whole.run(addr, stride, accesses, 2);
+            (0..accesses).for_each(|i| single.access(addr.wrapping_add(i.wrapping_mul(stride)), 2));
+            assert_eq!(
+                (whole.steps, whole.hops, whole.last),
+                (single.steps, single.hops, single.last)
+            );
+            let sorted = |w: &Walk| {
+                let mut all: Vec<_> = w.counters.iter().map(|c| (c.stride, c.count, c.inherited)).collect();
+                all.sort_unstable();
+                all
+            };
+            assert_eq!(sorted(&whole), sorted(&single));
+        }
+    }
+}

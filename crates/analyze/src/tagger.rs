@@ -1,0 +1,551 @@
+//! Gives every access a number for all that tables tell apart.
+//!
+//! **Idea.** Simulators count by reference point. A tagger replaces the point of each access by a *composite*: a dense number for the point together with the call path, the group of
+//! objects and the thread, as far as they are tracked. Nothing else about a simulation changes, and every table is a sum over composites.
+//!
+//! **An access belongs** to the object that has its first byte.
+//!
+//! **Fast** because of what accesses have in common: all of a batch have one thread and one node, and a point mostly accesses the object that it accessed last; then the composite is also the last
+//! one. What a thread does between two calls is little, so that tagged accesses are collected and handed on in larger batches than they come.
+//!
+//! **Loops** are handed on whole if each access of the body stays in one object and the sink takes them. Iterations are left out only where neither paths nor objects are tracked: what the sink has then left
+//! out is in its counts and not in the [`Tally`] of a composite ([`Tagger::left_out`]).
+use crate::calls::{Calls, Tree};
+use crate::hash::NumberMap;
+use crate::objects::{self, Objects, SpaceIndex, UNKNOWN};
+use crate::patterns::{summary, Summary, Walk};
+use memtrail_model::{Access, AccessSink, Flow, Kind, LoopAccess, LoopRun, Next, Note, Point, Repeat, Thread};
+
+/// Accesses that are handed on at once, at least if there are so many.
+const BATCH: usize = 2048;
+
+/// What is told apart, besides the reference point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dimensions {
+    pub callpath: bool,
+    pub object: bool,
+    pub thread: bool,
+}
+
+/// What a composite stands for; [`Key::NONE`] for what is not tracked.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Key {
+    pub point: Point,
+    /// Of the call tree.
+    pub node: u32,
+    /// Of objects.
+    pub group: u32,
+    pub thread: u32,
+}
+
+impl Key {
+    pub const NONE: u32 = u32::MAX;
+}
+
+/// What a composite did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub reads: u64,
+    pub writes: u64,
+    pub prefetches: u64,
+    pub fetches: u64,
+    /// That were read or written.
+    pub bytes: u64,
+}
+
+impl Tally {
+    pub fn accesses(&self) -> u64 {
+        self.reads + self.writes
+    }
+
+    #[inline]
+    fn count(&mut self, kind: Kind, bytes: u64, times: u64) {
+        match kind {
+            Kind::Read => self.reads += times,
+            Kind::Write => self.writes += times,
+            Kind::Prefetch => return self.prefetches += times,
+            Kind::Fetch => return self.fetches += times,
+        }
+        self.bytes += bytes * times;
+    }
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.prefetches += other.prefetches;
+        self.fetches += other.fetches;
+        self.bytes += other.bytes;
+    }
+}
+
+/// What a point did last.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    object: u32,
+    node: u32,
+    group: u32,
+    thread: u32,
+    composite: u32,
+}
+
+impl Last {
+    const NOTHING: Last = Last {
+        object: UNKNOWN,
+        node: Key::NONE,
+        group: Key::NONE,
+        thread: Key::NONE,
+        // No composite has this number.
+        composite: u32::MAX,
+    };
+}
+
+/// What is known of a composite.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    walk: Walk,
+    tally: Tally,
+}
+
+/// A thread, as far as objects are concerned.
+#[derive(Clone, Copy, Debug)]
+struct Where {
+    space: SpaceIndex,
+    number: u32,
+    /// Its stack is known.
+    on_stack: bool,
+}
+
+/// A variable of a module that was mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Variable {
+    pub address: u64,
+    pub bytes: u64,
+    pub group: u32,
+}
+
+/// Asked at each mapping, with the address space: the variables that are there from now on, larger ones before those in them.
+pub type Variables = Box<dyn FnMut(u32, &Note) -> Vec<Variable> + Send>;
+
+/// Composites: dense numbers of keys.
+#[derive(Debug, Default)]
+struct Composites {
+    keys: Vec<Key>,
+    by_key: NumberMap<Key, u32>,
+    records: Vec<Record>,
+    /// By point + 1: [`Point::NONE`] is the first.
+    last: Vec<Last>,
+}
+
+impl Composites {
+    #[inline]
+    fn last(&mut self, point: Point) -> &mut Last {
+        let at = point.0.wrapping_add(1) as usize;
+        if at >= self.last.len() {
+            self.last.resize(at + 1, Last::NOTHING);
+        }
+        &mut self.last[at]
+    }
+
+    #[cold]
+    fn number(&mut self, key: Key) -> u32 {
+        let next = self.keys.len() as u32;
+        let number = *self.by_key.entry(key).or_insert(next);
+        if number == next {
+            self.keys.push(key);
+            self.records.push(Record {
+                walk: Walk::default(),
+                tally: Tally::default(),
+            });
+        }
+        number
+    }
+
+    /// The composite of an access to an object.
+    #[inline]
+    fn of(&mut self, point: Point, object: u32, group: u32, node: u32, thread: u32) -> u32 {
+        let last = self.last(point);
+        last.object = object;
+        let same = (last.node == node) & (last.group == group) & (last.thread == thread);
+        if same && last.composite != u32::MAX {
+            return last.composite;
+        }
+        let composite = self.number(Key {
+            point,
+            node,
+            group,
+            thread,
+        });
+        *self.last(point) = Last {
+            object,
+            node,
+            group,
+            thread,
+            composite,
+        };
+        composite
+    }
+}
+
+/// Tags accesses on their way to a sink: see the module's head.
+pub struct Tagger<S> {
+    sink: S,
+    dimensions: Dimensions,
+    calls: Calls,
+    objects: Objects,
+    variables: Option<Variables>,
+    threads: Vec<Option<Where>>,
+    composites: Composites,
+    /// Tagged accesses of one thread that wait to be handed on.
+    waiting: Vec<Access>,
+    body: Vec<LoopAccess>,
+    left_out: u64,
+}
+
+impl<S: AccessSink> Tagger<S> {
+    pub fn new(sink: S, dimensions: Dimensions, options: objects::Options) -> Tagger<S> {
+        Tagger {
+            sink,
+            dimensions,
+            calls: Calls::new(),
+            objects: Objects::new(options),
+            variables: None,
+            threads: Vec::new(),
+            composites: Composites::default(),
+            waiting: Vec::with_capacity(2 * BATCH),
+            body: Vec::new(),
+            left_out: 0,
+        }
+    }
+
+    /// With variables of modules; their groups are made by [`Objects::new_group`].
+    pub fn with_variables(mut self, variables: Variables) -> Tagger<S> {
+        self.variables = Some(variables);
+        self
+    }
+
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    pub fn objects(&mut self) -> &mut Objects {
+        &mut self.objects
+    }
+
+    /// The sink, which has everything by then.
+    pub fn sink(&mut self) -> &mut S {
+        self.flush();
+        &mut self.sink
+    }
+
+    /// What composites stand for, by number.
+    pub fn keys(&self) -> &[Key] {
+        &self.composites.keys
+    }
+
+    pub fn composite(&self, id: u32) -> Option<Key> {
+        self.composites.keys.get(id as usize).copied()
+    }
+
+    /// By composite.
+    pub fn tallies(&self) -> impl ExactSizeIterator<Item = Tally> + '_ {
+        self.composites.records.iter().map(|record| record.tally)
+    }
+
+    /// Accesses that the sink wanted to be left out: they are in no tally.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// The access patterns, by group of objects.
+    pub fn patterns(&self) -> Vec<Option<Summary>> {
+        let mut walks: Vec<Vec<&Walk>> = Vec::new();
+        for (key, record) in self.composites.keys.iter().zip(&self.composites.records) {
+            if key.group == Key::NONE {
+                continue;
+            }
+            let group = key.group as usize;
+            if walks.len() <= group {
+                walks.resize(group + 1, Vec::new());
+            }
+            walks[group].push(&record.walk);
+        }
+        let objects = |group: usize| self.objects.group(group as u32).objects;
+        let by_group = walks.into_iter().enumerate();
+        by_group.map(|(group, walks)| summary(walks, objects(group))).collect()
+    }
+
+    fn flush(&mut self) {
+        if !self.waiting.is_empty() {
+            self.sink.accesses(&self.waiting);
+            self.waiting.clear();
+        }
+    }
+
+    fn place_of(&mut self, thread: Thread) -> &mut Where {
+        let at = thread.0 as usize;
+        if self.threads.len() <= at {
+            self.threads.resize(at + 1, None);
+        }
+        let objects = &mut self.objects;
+        self.threads[at].get_or_insert_with(|| Where {
+            space: objects.space(0),
+            number: 0,
+            on_stack: false,
+        })
+    }
+
+    /// The node and the thread of what a thread does now, as composites have them.
+    fn tracked(&self, thread: Thread) -> (u32, u32) {
+        let node = match self.dimensions.callpath {
+            true => self.calls.node(thread),
+            false => Key::NONE,
+        };
+        let thread = match self.dimensions.thread {
+            true => thread.0,
+            false => Key::NONE,
+        };
+        (node, thread)
+    }
+
+    fn tag<const OBJECTS: bool>(&mut self, batch: &[Access], thread: Thread) {
+        let space = self.place_of(thread).space;
+        let (node, number) = self.tracked(thread);
+        let mut counted = 0;
+        for access in batch {
+            let (object, group) = match OBJECTS {
+                true => {
+                    let hint = self.composites.last(access.point).object;
+                    let object = self.objects.find(space, access.addr, hint);
+                    (object, self.objects.group_of(object))
+                }
+                false => (UNKNOWN, Key::NONE),
+            };
+            let composite = self.composites.of(access.point, object, group, node, number);
+            let record = &mut self.composites.records[composite as usize];
+            record.tally.count(access.kind, u64::from(access.size), 1);
+            if access.kind != Kind::Fetch {
+                record.walk.access(access.addr, object);
+                counted += 1;
+            }
+            self.waiting.push(Access {
+                point: Point(composite),
+                ..*access
+            });
+        }
+        self.objects.now += counted;
+    }
+
+    /// The object that all iterations of an access begin in, if it is one.
+    fn object_of(&mut self, space: SpaceIndex, access: &LoopAccess, trips: u64) -> Option<u32> {
+        let way = (trips - 1).checked_mul((access.stride as i64).unsigned_abs())?;
+        let (low, high) = match (access.stride as i64) < 0 {
+            true => (access.addr.checked_sub(way)?, access.addr),
+            false => (access.addr, access.addr.checked_add(way)?),
+        };
+        let hint = self.composites.last(access.point).object;
+        let object = self.objects.find(space, low, hint);
+        if self.objects.find(space, high, object) == object && self.objects.is_alone(object) {
+            return Some(object);
+        }
+        let (object, _, last) = self.objects.extent(space, low);
+        (last >= high).then_some(object)
+    }
+
+    /// Tags a body; the objects, by access, or nothing if one is in several.
+    fn tag_body(&mut self, run: &LoopRun<'_>) -> Option<Vec<u32>> {
+        let space = self.place_of(run.thread).space;
+        let (node, thread) = self.tracked(run.thread);
+        self.body.clear();
+        let mut objects = Vec::with_capacity(run.body.len());
+        for access in run.body {
+            let (object, group) = match self.dimensions.object {
+                true => {
+                    let object = self.object_of(space, access, run.trips)?;
+                    (object, self.objects.group_of(object))
+                }
+                false => (UNKNOWN, Key::NONE),
+            };
+            let composite = self.composites.of(access.point, object, group, node, thread);
+            objects.push(object);
+            self.body.push(LoopAccess {
+                point: Point(composite),
+                ..*access
+            });
+        }
+        Some(objects)
+    }
+
+    /// Counts a run whose tagged body was taken.
+    fn count_run(&mut self, trips: u64, objects: &[u32]) {
+        let records = &mut self.composites.records;
+        let data = |access: &LoopAccess| access.kind != Kind::Fetch;
+        let mut points: Vec<u32> = self.body.iter().filter(|a| data(a)).map(|a| a.point.0).collect();
+        points.sort_unstable();
+        let apart = points.windows(2).all(|pair| pair[0] != pair[1]);
+        for (access, &object) in self.body.iter().zip(objects) {
+            let record = &mut records[access.point.index()];
+            record.tally.count(access.kind, u64::from(access.size), trips);
+            if data(access) {
+                self.objects.now += trips;
+                if apart {
+                    record.walk.run(access.addr, access.stride, trips, object);
+                }
+            }
+        }
+        // A point that accesses several places in an iteration steps from one to the other.
+        for i in 0..if apart { 0 } else { trips } {
+            for (access, &object) in self.body.iter().zip(objects).filter(|(a, _)| data(a)) {
+                let addr = access.addr.wrapping_add(i.wrapping_mul(access.stride));
+                records[access.point.index()].walk.access(addr, object);
+            }
+        }
+    }
+
+    fn repeats(&self) -> bool {
+        !self.dimensions.callpath && !self.dimensions.object
+    }
+}
+
+impl<S: AccessSink> AccessSink for Tagger<S> {
+    fn accesses(&mut self, batch: &[Access]) {
+        let Some(first) = batch.first() else { return };
+        if self.waiting.first().is_some_and(|waits| waits.thread != first.thread) {
+            self.flush();
+        }
+        match self.dimensions.object {
+            true => self.tag::<true>(batch, first.thread),
+            false => self.tag::<false>(batch, first.thread),
+        }
+        if self.waiting.len() >= BATCH {
+            self.flush();
+        }
+    }
+
+    fn wants_loops(&self) -> bool {
+        self.sink.wants_loops()
+    }
+
+    fn wants_fetches(&self) -> bool {
+        self.sink.wants_fetches()
+    }
+
+    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+        if run.trips == 0 {
+            return true;
+        }
+        let Some(objects) = self.tag_body(run) else {
+            return false;
+        };
+        self.flush();
+        let tagged = LoopRun {
+            body: &self.body,
+            ..*run
+        };
+        if !self.sink.looped(&tagged) {
+            return false;
+        }
+        self.count_run(run.trips, &objects);
+        true
+    }
+
+    fn wants_repeats(&self) -> bool {
+        self.repeats() && self.sink.wants_repeats()
+    }
+
+    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
+        self.flush();
+        match self.repeats() {
+            true => self.sink.enters(repeat),
+            false => 0,
+        }
+    }
+
+    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
+        self.flush();
+        let next = self.sink.iterated(repeat, iterations, left);
+        let skipped = next.skip.saturating_mul(repeat.accesses);
+        self.left_out += skipped;
+        self.objects.now += skipped;
+        next
+    }
+
+    fn leaves(&mut self) {
+        self.flush();
+        if self.repeats() {
+            self.sink.leaves();
+        }
+    }
+
+    fn space(&mut self, thread: Thread, space: u32) {
+        self.flush();
+        let index = self.objects.space(space);
+        *self.place_of(thread) = Where {
+            space: index,
+            number: space,
+            on_stack: false,
+        };
+        self.sink.space(thread, space);
+    }
+
+    fn wants_flows(&self) -> bool {
+        self.dimensions.callpath || self.dimensions.object || self.sink.wants_flows()
+    }
+
+    fn flows(&mut self, thread: Thread, flow: Flow) {
+        if self.sink.wants_flows() {
+            self.flush();
+            self.sink.flows(thread, flow);
+        }
+        self.calls.flows(thread, flow);
+        if !self.dimensions.object {
+            return;
+        }
+        let at = *self.place_of(thread);
+        let rsp = match flow {
+            _ if at.on_stack => return,
+            Flow::Call { slot, .. } | Flow::Return { slot } => slot.saturating_add(8),
+            Flow::Stack { rsp } => rsp,
+            Flow::Signal { .. } | Flow::SignalReturn => return,
+        };
+        self.place_of(thread).on_stack = true;
+        self.objects.stack(at.space, thread, rsp);
+    }
+
+    fn wants_notes(&self) -> bool {
+        self.dimensions.object || self.sink.wants_notes()
+    }
+
+    fn notes(&mut self, thread: Thread, note: &Note) {
+        if self.sink.wants_notes() {
+            self.flush();
+            self.sink.notes(thread, note);
+        }
+        if !self.dimensions.object {
+            return;
+        }
+        let at = *self.place_of(thread);
+        let tree: &Tree = self.calls.tree();
+        self.objects
+            .notes(at.space, thread, tree, self.calls.just_left(thread), note);
+        if let (Note::Map { .. }, Some(variables)) = (note, &mut self.variables) {
+            for variable in variables(at.number, note) {
+                self.objects
+                    .add_static(at.number, variable.address, variable.bytes, variable.group);
+            }
+        }
+    }
+
+    fn forks(&mut self, parent: u32, child: u32) {
+        self.flush();
+        if self.dimensions.object {
+            self.objects.forks(parent, child);
+        }
+        self.sink.forks(parent, child);
+    }
+
+    fn done(&self) -> bool {
+        self.sink.done()
+    }
+}
