@@ -1,0 +1,157 @@
+//! Names for instructions: functions, lines, modules.
+//!
+//! Looked up when they are first asked for, and kept. What has no name is called by its module and offset, and why is remembered, for the
+//! report to say once.
+use memtrail_symbols::{Disk, Location, Module, Options, Reason, Store, Symbols};
+use memtrail_trace::{Known, Places};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+
+/// An instruction, as people know it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Code {
+    pub pc: u64,
+    /// The path of its file, and the offset there; nothing if it is of no file.
+    pub place: Option<(Rc<str>, u64)>,
+    pub location: Location,
+}
+
+impl Code {
+    /// The file's name.
+    pub fn module(&self) -> Option<&str> {
+        let (path, _) = self.place.as_ref()?;
+        path.rsplit('/').next()
+    }
+
+    /// `module+offset`, or the address.
+    pub fn address(&self) -> String {
+        match (self.module(), &self.place) {
+            (Some(module), Some((_, offset))) => format!("{module}+{offset:#x}"),
+            _ => format!("{:#x}", self.pc),
+        }
+    }
+
+    /// Where a user would look: file and line.
+    pub fn line(&self) -> Option<(&str, u32)> {
+        let frame = self.location.user_frame()?;
+        Some((frame.file.as_deref()?, frame.line?))
+    }
+
+    /// The file without its directories, and the line.
+    pub fn short_line(&self) -> Option<String> {
+        let (file, line) = self.line()?;
+        Some(format!("{}:{line}", base(file)))
+    }
+
+    /// The function that a user would call it: of inlined ones, the one whose line it is.
+    pub fn function(&self) -> Option<&str> {
+        let inlined = self.location.user_frame().and_then(|frame| frame.function.as_deref());
+        inlined.or(self.location.function.as_deref())
+    }
+
+    /// The function, or the address if it has none.
+    pub fn function_or_address(&self) -> String {
+        self.function().map_or_else(|| self.address(), str::to_string)
+    }
+
+    /// `function (file:line)`, as far as it is known.
+    pub fn described(&self) -> String {
+        match (self.function(), self.short_line()) {
+            (Some(function), Some(line)) => format!("{function} ({line})"),
+            (Some(function), None) => format!("{function} ({})", self.address()),
+            (None, Some(line)) => line,
+            (None, None) => self.address(),
+        }
+    }
+}
+
+/// A path's last part.
+pub fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Names of everything in a recording.
+pub struct Names {
+    pub symbols: Symbols<'static>,
+    places: Places,
+    build_ids: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    codes: RefCell<HashMap<u64, Rc<Code>>>,
+    /// Modules that are not there, or not as they were.
+    missing: RefCell<BTreeSet<String>>,
+}
+
+impl Names {
+    pub fn new(known: &Known, options: Options) -> Names {
+        // As long as the program runs there is something to name.
+        let store: &'static Store = Box::leak(Box::default());
+        let modules = known.modules.iter().cloned();
+        Names {
+            symbols: Symbols::new(store, Box::new(Disk), options),
+            places: Places::new(known),
+            build_ids: modules.map(|module| (module.path, module.build_id)).collect(),
+            codes: RefCell::default(),
+            missing: RefCell::default(),
+        }
+    }
+
+    /// The paths of all modules.
+    pub fn modules(&self) -> impl Iterator<Item = &[u8]> {
+        self.build_ids.keys().map(Vec::as_slice)
+    }
+
+    pub fn module(&self, path: &[u8]) -> Option<Rc<Module<'static>>> {
+        let build_id = self.build_ids.get(path).and_then(Option::as_deref);
+        match self.symbols.module(path, build_id) {
+            Ok(module) => Some(module),
+            Err(reason) => {
+                self.miss(path, &reason);
+                None
+            }
+        }
+    }
+
+    fn miss(&self, path: &[u8], reason: &Reason) {
+        let path = String::from_utf8_lossy(path);
+        self.missing.borrow_mut().insert(format!("{}: {reason}", base(&path)));
+    }
+
+    /// Why some names are missing.
+    pub fn reasons(&self) -> Vec<String> {
+        let mut reasons = self.missing.borrow().clone();
+        for code in self.codes.borrow().values() {
+            if let (Some(module), Some(reason)) = (code.module(), &code.location.reason) {
+                reasons.insert(format!("{module}: {reason}"));
+            }
+        }
+        reasons.into_iter().collect()
+    }
+
+    /// The instruction at an address.
+    pub fn code(&self, pc: u64) -> Rc<Code> {
+        if let Some(code) = self.codes.borrow().get(&pc) {
+            return code.clone();
+        }
+        let code = Rc::new(self.find(pc));
+        self.codes.borrow_mut().insert(pc, code.clone());
+        code
+    }
+
+    fn find(&self, pc: u64) -> Code {
+        let Ok(place) = self.places.find_anywhere(pc) else {
+            return Code {
+                pc,
+                ..Code::default()
+            };
+        };
+        let location = match place.path.starts_with(b"/").then(|| self.module(place.path)).flatten() {
+            Some(module) => module.locate(place.offset),
+            None => Location::default(),
+        };
+        Code {
+            pc,
+            place: Some((String::from_utf8_lossy(place.path).into(), place.offset)),
+            location,
+        }
+    }
+}

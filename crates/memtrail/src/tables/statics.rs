@@ -1,0 +1,161 @@
+//! Where variables are: those of each module, from the moment it is mapped.
+//!
+//! **Problem.** A module's data is mapped in pieces: what comes from the file, then, over its end or behind it, memory that begins as zeros. Where the module
+//! ended up is known when the first piece is mapped.
+//!
+//! **Idea.** A piece that comes from a file tells how far the module was moved. That is kept for each address space, and whatever is mapped where a known
+//! module's data belongs has its variables.
+use super::names::Names;
+use memtrail_analyze::objects::{Kind, Objects};
+use memtrail_analyze::tagger;
+use memtrail_model::Note;
+use memtrail_symbols::{Module, Place, Segment, Tls, Type};
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+/// What is known of a variable.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    pub name: String,
+    /// The path of its module.
+    pub module: Rc<str>,
+    pub bytes: u64,
+    pub ty: Option<Rc<Type>>,
+}
+
+/// A variable in its module.
+#[derive(Clone, Copy, Debug)]
+struct Located {
+    vaddr: u64,
+    bytes: u64,
+    group: u32,
+}
+
+/// A module that has variables.
+#[derive(Debug)]
+struct Image {
+    segments: Vec<Segment>,
+    /// By address, larger ones first.
+    variables: Vec<Located>,
+}
+
+/// Thread-local variables of the program.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadLocal {
+    /// From the thread pointer.
+    pub offset: i64,
+    pub bytes: u64,
+    pub group: u32,
+}
+
+/// The variables of all modules.
+#[derive(Debug, Default)]
+pub struct Statics {
+    images: HashMap<Vec<u8>, Rc<Image>>,
+    /// By group of objects.
+    pub variables: BTreeMap<u32, Variable>,
+    pub thread_local: Vec<ThreadLocal>,
+}
+
+impl Statics {
+    /// Asks all modules for their variables, and gives each a group. `program` is the path of the executable.
+    pub fn new(names: &Names, program: &[u8], objects: &mut Objects) -> Statics {
+        let mut statics = Statics::default();
+        let paths: Vec<Vec<u8>> = names.modules().map(<[u8]>::to_vec).collect();
+        for path in paths.iter().filter(|path| path.starts_with(b"/")) {
+            let Some(module) = names.module(path) else { continue };
+            statics.add(path, &module, path == program, objects);
+        }
+        statics
+    }
+
+    fn add(&mut self, path: &[u8], module: &Module<'_>, is_program: bool, objects: &mut Objects) {
+        let shown: Rc<str> = String::from_utf8_lossy(path).into();
+        let mut variables = Vec::new();
+        for variable in module.variables().iter().filter(|variable| variable.size > 0) {
+            let kind = match variable.place {
+                Place::Static(_) => Kind::Static,
+                Place::Tls(_) if is_program => Kind::ThreadLocal,
+                Place::Tls(_) => continue,
+            };
+            let group = objects.new_group(kind);
+            let about = Variable {
+                name: variable.name.clone(),
+                module: shown.clone(),
+                bytes: variable.size,
+                ty: variable.ty.clone(),
+            };
+            self.variables.insert(group, about);
+            let bytes = variable.size;
+            match variable.place {
+                Place::Static(vaddr) => variables.push(Located { vaddr, bytes, group }),
+                Place::Tls(offset) => {
+                    let begin = module.tls().as_ref().map_or(0, Tls::executable_offset);
+                    self.thread_local.push(ThreadLocal {
+                        offset: begin.wrapping_add(offset as i64),
+                        bytes,
+                        group,
+                    });
+                }
+            }
+        }
+        variables.sort_by_key(|v| (v.vaddr, std::cmp::Reverse(v.bytes)));
+        let segments = module.segments().to_vec();
+        self.images.insert(path.to_vec(), Rc::new(Image { segments, variables }));
+    }
+
+    /// For a [`tagger::Tagger`]: which variables a mapping brings. `path` gives the text of a mapping's source.
+    pub fn watch(&self, path: impl Fn(u32) -> Option<Vec<u8>> + 'static) -> tagger::Variables {
+        let images = self.images.clone();
+        // By address space: modules that are there, and how far they were moved.
+        let mut loaded: HashMap<u32, Vec<(u64, Rc<Image>)>> = HashMap::new();
+        Box::new(move |space, note| {
+            let &Note::Map {
+                address,
+                bytes,
+                source,
+                offset,
+                ..
+            } = note
+            else {
+                return Vec::new();
+            };
+            let here = loaded.entry(space).or_default();
+            if let Some(image) = path(source).and_then(|path| images.get(&path)) {
+                if let Some(moved) = image.moved(address, offset, bytes) {
+                    here.retain(|(at, other)| *at != moved || !Rc::ptr_eq(other, image));
+                    here.push((moved, image.clone()));
+                }
+            }
+            let end = address.saturating_add(bytes);
+            here.iter()
+                .flat_map(|(moved, image)| image.between(*moved, address, end))
+                .collect()
+        })
+    }
+}
+
+impl Image {
+    /// How far the module was moved, if this piece of its file is mapped here.
+    fn moved(&self, address: u64, offset: u64, bytes: u64) -> Option<u64> {
+        const PAGE: u64 = 4096;
+        let begins = |s: &&Segment| s.offset & !(PAGE - 1) == offset;
+        let within = |s: &&Segment| s.offset >= offset && s.offset - offset < bytes;
+        let segment = self.segments.iter().find(begins).or(self.segments.iter().find(within))?;
+        Some(address.wrapping_add(segment.offset - offset).wrapping_sub(segment.vaddr))
+    }
+
+    /// The variables that have something in a range.
+    fn between(&self, moved: u64, start: u64, end: u64) -> Vec<tagger::Variable> {
+        let lies = |v: &&Located| {
+            let at = v.vaddr.wrapping_add(moved);
+            at < end && at.saturating_add(v.bytes) > start
+        };
+        let placed = |v: &Located| tagger::Variable {
+            address: v.vaddr.wrapping_add(moved),
+            bytes: v.bytes,
+            group: v.group,
+        };
+        self.variables.iter().filter(lies).map(placed).collect()
+    }
+}
