@@ -344,9 +344,7 @@ impl ThreadCalls {
         let from_here_up = self.aside.range(rsp.saturating_sub(RESUME)..);
         // Of a handler on which nothing was seen yet it is not known where it is: perhaps right below what it interrupted.
         let slack = if self.current.high == 0 { 0 } else { RESUME };
-        let reaching = from_here_up
-            .take(NESTED)
-            .filter(|(_, stack)| stack.reaches(rsp, slack));
+        let reaching = from_here_up.take(NESTED).filter(|(_, stack)| stack.reaches(rsp, slack));
         let nearest = reaching.min_by_key(|(_, stack)| distance(stack));
         // Nothing is known yet of where a handler or a thread begins.
         let here = self.current.high == 0 || self.current.reaches(rsp, NEAR);
@@ -374,14 +372,18 @@ impl ThreadCalls {
 
     /// On with a stack that was left.
     fn come_back(&mut self, high: u64, rsp: u64) {
-        let Some(mut next) = self.aside.remove(&high) else { return };
+        let Some(mut next) = self.aside.remove(&high) else {
+            return;
+        };
         let was_at = next.last;
         let dropped = next.drop_below(rsp);
         next.saw(rsp);
         let left = self.switch_to(next);
         let since = self.since(&left);
         let jumped_out = since.iter().any(|stack| !stack.0.is_switch());
-        let huge_frame = since.last().is_some_and(|&(_, high)| high < was_at && was_at - high < HUGE);
+        let huge_frame = since
+            .last()
+            .is_some_and(|&(_, high)| high < was_at && was_at - high < HUGE);
         if jumped_out || !since.is_empty() && dropped > usize::from(!huge_frame) {
             // All but the last came from one that goes, too.
             for (origin, _) in since.iter().rev().skip(1) {

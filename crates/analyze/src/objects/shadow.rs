@@ -87,11 +87,6 @@ pub(super) struct Shadow {
     unused: Vec<u32>,
 }
 
-/// The whole pages of a range.
-fn pages(start: u64, end: u64) -> std::ops::Range<u64> {
-    start >> PAGE..(end.saturating_sub(1) >> PAGE) + u64::from(start < end)
-}
-
 impl Shadow {
     #[inline]
     pub fn look(&mut self, addr: u64) -> Seen {
@@ -189,7 +184,10 @@ impl Shadow {
 
     /// Goes through the pages of a range that have leaves.
     fn each_page(&mut self, start: u64, end: u64, mut visit: impl FnMut(&mut Shadow, u64)) {
-        let pages = pages(start, end);
+        if start >= end {
+            return;
+        }
+        let pages = start >> PAGE..((end - 1) >> PAGE) + 1;
         if pages.end - pages.start <= PAGES as u64 {
             return pages.for_each(|page| visit(self, page));
         }

@@ -1,0 +1,249 @@
+//! Loops: known shapes by hand, and any graph against the textbook definition by dominators.
+use memtrail_analyze::scopes::{Block, Edge, Scopes};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+/// Blocks of 16 bytes whose last instruction is 4 long; edges by number.
+fn scopes_of(blocks: u64, edges: &[(u64, u64)]) -> Scopes {
+    let start = |n: u64| 0x1000 + 16 * n;
+    let block = |n| Block {
+        start: start(n),
+        end: start(n) + 16,
+    };
+    let edge = |&(from, to): &(u64, u64)| Edge {
+        from: start(from) + 12,
+        to: start(to),
+        times: 100 * from + to,
+    };
+    let blocks: Vec<Block> = (0..blocks).map(block).collect();
+    let edges: Vec<Edge> = edges.iter().map(edge).collect();
+    Scopes::new(&blocks, &edges, &[start(0)])
+}
+
+/// Header, blocks, parent, whether irreducible; by block numbers.
+fn shapes(scopes: &Scopes) -> Vec<(u64, Vec<u64>, Option<u32>, bool)> {
+    let number = |addr: u64| (addr - 0x1000) / 16;
+    let shape = |l: &memtrail_analyze::scopes::Loop| {
+        let blocks = l.ranges.iter().flat_map(|r| number(r.0)..number(r.1));
+        (number(l.header), blocks.collect(), l.parent, l.irreducible)
+    };
+    scopes.loops().iter().map(shape).collect()
+}
+
+#[test]
+fn no_loop() {
+    let scopes = scopes_of(4, &[(0, 1), (0, 2), (1, 3), (2, 3)]);
+    assert!(scopes.loops().is_empty());
+    assert_eq!(scopes.innermost(0x1000), None);
+}
+
+#[test]
+fn a_block_that_repeats_itself() {
+    let scopes = scopes_of(3, &[(0, 1), (1, 1), (1, 2)]);
+    assert_eq!(shapes(&scopes), [(1, vec![1], None, false)]);
+    let one = &scopes.loops()[0];
+    assert_eq!((one.entered, one.repeated, one.depth), (1, 101, 0));
+    assert_eq!(one.ranges, [(0x1010, 0x1020)], "the rest of the branch is in it");
+    assert_eq!(one.function, 0x1000);
+    assert_eq!(scopes.innermost(0x101c), Some(0));
+    assert_eq!(scopes.innermost(0x1020), None);
+}
+
+#[test]
+fn loops_in_loops() {
+    let scopes = scopes_of(6, &[(0, 1), (1, 2), (2, 3), (3, 3), (3, 2), (2, 4), (4, 1), (4, 5)]);
+    let expected = [
+        (1, vec![1, 2, 3, 4], None, false),
+        (2, vec![2, 3], Some(0), false),
+        (3, vec![3], Some(1), false),
+    ];
+    assert_eq!(shapes(&scopes), expected);
+    let innermost = |n: u64| scopes.innermost(0x1000 + 16 * n);
+    assert_eq!(
+        [0, 1, 2, 3, 4, 5].map(innermost),
+        [None, Some(0), Some(1), Some(2), Some(0), None]
+    );
+    assert_eq!(scopes.outwards(2).collect::<Vec<_>>(), [2, 1, 0]);
+    assert_eq!(scopes.loops()[2].depth, 2);
+}
+
+#[test]
+fn two_ways_back_to_one_header_are_one_loop() {
+    let scopes = scopes_of(5, &[(0, 1), (1, 2), (1, 3), (2, 1), (3, 1), (3, 4)]);
+    assert_eq!(shapes(&scopes), [(1, vec![1, 2, 3], None, false)]);
+    assert_eq!(scopes.loops()[0].repeated, 201 + 301);
+}
+
+#[test]
+fn two_ways_in_are_irreducible() {
+    let scopes = scopes_of(4, &[(0, 1), (0, 2), (1, 2), (2, 1), (2, 3)]);
+    assert_eq!(shapes(&scopes), [(1, vec![1, 2], None, true)]);
+    assert_eq!(scopes.loops()[0].entered, 1 + 2);
+}
+
+#[test]
+fn the_entry_of_a_function_may_be_a_header() {
+    let scopes = scopes_of(2, &[(0, 1), (1, 0)]);
+    assert_eq!(shapes(&scopes), [(0, vec![0, 1], None, false)]);
+}
+
+#[test]
+fn a_block_may_be_left_in_the_middle() {
+    // One stretch of 64 bytes, left at 0x1014 for a stretch that comes back to 0x1008.
+    let blocks = [
+        Block {
+            start: 0x1000,
+            end: 0x1040,
+        },
+        Block {
+            start: 0x2000,
+            end: 0x2008,
+        },
+    ];
+    let edges = [
+        Edge {
+            from: 0x1014,
+            to: 0x2000,
+            times: 3,
+        },
+        Edge {
+            from: 0x2004,
+            to: 0x1008,
+            times: 3,
+        },
+    ];
+    let scopes = Scopes::new(&blocks, &edges, &[0x1000]);
+    assert_eq!(scopes.loops().len(), 1);
+    assert_eq!(scopes.loops()[0].header, 0x1008);
+    let inside = |pc| scopes.innermost(pc).is_some();
+    assert_eq!(
+        [0x1000, 0x1008, 0x1014, 0x1018, 0x2000, 0x2004].map(inside),
+        [false, true, true, false, true, true]
+    );
+}
+
+#[test]
+fn functions_are_apart() {
+    // Each calls the other at its end: that is no loop.
+    let blocks = [
+        Block {
+            start: 0x1000,
+            end: 0x1010,
+        },
+        Block {
+            start: 0x2000,
+            end: 0x2010,
+        },
+    ];
+    let edges = [
+        Edge {
+            from: 0x100c,
+            to: 0x2000,
+            times: 1,
+        },
+        Edge {
+            from: 0x200c,
+            to: 0x1000,
+            times: 1,
+        },
+    ];
+    assert_eq!(Scopes::new(&blocks, &edges, &[0x1000, 0x2000]).loops().len(), 0);
+    assert_eq!(Scopes::new(&blocks, &edges, &[0x1000]).loops().len(), 1);
+    assert_eq!(
+        Scopes::new(&blocks, &edges, &[]).loops().len(),
+        1,
+        "the lowest address is taken for an entry"
+    );
+    assert_eq!(Scopes::new(&[], &edges, &[0x1000]), Scopes::default());
+}
+
+/// By block: the blocks without which it cannot be reached.
+fn dominators(blocks: u64, edges: &[(u64, u64)]) -> Vec<Option<BTreeSet<u64>>> {
+    let reach = |without: Option<u64>| {
+        let mut seen = BTreeSet::new();
+        let mut waiting = vec![0];
+        while let Some(at) = waiting.pop() {
+            if Some(at) != without && seen.insert(at) {
+                waiting.extend(edges.iter().filter(|e| e.0 == at).map(|e| e.1));
+            }
+        }
+        seen
+    };
+    let all = reach(None);
+    let of = |block| {
+        let needs = (0..blocks).filter(|&d| d == block || (all.contains(&d) && !reach(Some(d)).contains(&block)));
+        all.contains(&block).then(|| needs.collect())
+    };
+    (0..blocks).map(of).collect()
+}
+
+/// The natural loop of all back edges to each header.
+fn natural_loops(edges: &[(u64, u64)], dominators: &[Option<BTreeSet<u64>>]) -> BTreeSet<(u64, Vec<u64>)> {
+    let is_back = |e: &&(u64, u64)| dominators[e.0 as usize].as_ref().is_some_and(|d| d.contains(&e.1));
+    let headers: BTreeSet<u64> = edges.iter().filter(is_back).map(|e| e.1).collect();
+    let of = |header: u64| {
+        let mut body = BTreeSet::from([header]);
+        let mut waiting: Vec<u64> = edges
+            .iter()
+            .filter(is_back)
+            .filter(|e| e.1 == header)
+            .map(|e| e.0)
+            .collect();
+        while let Some(at) = waiting.pop() {
+            if dominators[at as usize].is_some() && body.insert(at) {
+                waiting.extend(edges.iter().filter(|e| e.1 == at).map(|e| e.0));
+            }
+        }
+        (header, body.into_iter().collect())
+    };
+    headers.into_iter().map(of).collect()
+}
+
+/// Whether all cycles go through a back edge.
+fn is_reducible(blocks: u64, edges: &[(u64, u64)], dominators: &[Option<BTreeSet<u64>>]) -> bool {
+    let forward = |e: &&(u64, u64)| dominators[e.0 as usize].as_ref().is_some_and(|d| !d.contains(&e.1));
+    let mut left: BTreeSet<u64> = (0..blocks).filter(|&b| dominators[b as usize].is_some()).collect();
+    while let Some(&first) = left
+        .iter()
+        .find(|&&b| !edges.iter().filter(forward).any(|e| e.1 == b && left.contains(&e.0)))
+    {
+        left.remove(&first);
+    }
+    left.is_empty()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn reducible_graphs_have_their_natural_loops(
+        blocks in 1u64..9,
+        edges in prop::collection::vec((0u64..9, 0u64..9), 0..16),
+    ) {
+        let mut edges: Vec<(u64, u64)> = edges.into_iter().filter(|e| e.0 < blocks && e.1 < blocks).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        let dominators = dominators(blocks, &edges);
+        let scopes = scopes_of(blocks, &edges);
+        let reached: BTreeSet<u64> = (0..blocks).filter(|&b| dominators[b as usize].is_some()).collect();
+        let shapes: Vec<_> = shapes(&scopes).into_iter().filter(|s| reached.contains(&s.0)).collect();
+        let reducible = is_reducible(blocks, &edges, &dominators);
+        prop_assert_eq!(!reducible, shapes.iter().any(|s| s.3));
+        if reducible {
+            let found: BTreeSet<(u64, Vec<u64>)> = shapes.iter().map(|s| (s.0, s.1.clone())).collect();
+            prop_assert_eq!(found.len(), shapes.len());
+            prop_assert_eq!(found, natural_loops(&edges, &dominators));
+        }
+        // Loops are in their parents, and every place is in the innermost.
+        for (number, one) in scopes.loops().iter().enumerate() {
+            for &(start, end) in &one.ranges {
+                for pc in (start..end).step_by(4) {
+                    let innermost = scopes.innermost(pc).expect("in a loop");
+                    prop_assert!(scopes.outwards(innermost).any(|l| l as usize == number));
+                }
+            }
+            if let Some(parent) = one.parent {
+                prop_assert!((parent as usize) < number);
+            }
+        }
+    }
+}
