@@ -15,13 +15,14 @@ use std::ops::AddAssign;
 /// What rows are told apart by.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum By {
-    Ref,
     CallPath,
     Object,
     Thread,
-    /// Of the reference point; what their numbers mean is the caller's business.
+    /// These follow from the reference point; what their numbers mean is the caller's business.
+    Ref,
     Line,
     Function,
+    Loop,
     Module,
 }
 
@@ -38,13 +39,12 @@ pub struct Grouping {
 }
 
 impl Grouping {
-    /// Of what composites (by number) stand for. `place` gives the number of a point's line, function or module.
+    /// Of what composites (by number) stand for. `place` gives the number of a point's reference, line, function, loop or module.
     pub fn new(composites: &[Key], by: &[By], mut place: impl FnMut(By, Point) -> u32) -> Grouping {
         let mut numbers: NumberMap<Vec<u32>, u32> = NumberMap::default();
         let mut keys = Vec::new();
         let mut row_of = |composite: &Key| {
             let number = |by: &By| match by {
-                By::Ref => composite.point.0,
                 By::CallPath => composite.node,
                 By::Object => composite.group,
                 By::Thread => composite.thread,

@@ -6,6 +6,7 @@ use memtrail_symbols::{Disk, Location, Module, Options, Reason, Store, Symbols};
 use memtrail_trace::{Known, Places};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// An instruction, as people know it.
@@ -153,5 +154,26 @@ impl Names {
             place: Some((String::from_utf8_lossy(place.path).into(), place.offset)),
             location,
         }
+    }
+}
+
+impl Names {
+    /// Where functions of this name lie around the given instructions.
+    pub fn function_ranges(&self, name: &str, pcs: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for pc in pcs {
+            if ranges.iter().any(|range| range.contains(&pc)) {
+                continue;
+            }
+            let Ok(place) = self.places.find_anywhere(pc) else { continue };
+            let Some(module) = self.module(place.path) else { continue };
+            let Some(function) = module.function_at(place.offset) else { continue };
+            let vaddr = module.to_vaddr(place.offset);
+            if let (true, Some(vaddr)) = (function.name.as_deref() == Some(name), vaddr) {
+                let moved = pc.wrapping_sub(vaddr);
+                ranges.push(function.range.start.wrapping_add(moved)..function.range.end.wrapping_add(moved));
+            }
+        }
+        ranges
     }
 }

@@ -1,0 +1,96 @@
+//! Annotated source: what each line did, beside its text.
+use super::names::base;
+use super::rows::{Cell, Row, Rows};
+use super::run::Found;
+use crate::format::thousands;
+use crate::sim::columns::{Align, Columns};
+use crate::sim::report::shown_miss_ratio;
+use std::collections::BTreeMap;
+
+/// Lines shown around one that did something.
+const CONTEXT: u32 = 2;
+
+fn line_of(row: &Row) -> Option<(&str, u32)> {
+    row.cells.iter().find_map(|cell| match cell {
+        Cell::Line(Some((file, line))) => Some((file.as_str(), *line)),
+        _ => None,
+    })
+}
+
+/// Figures of a line.
+fn figures(found: &Found, row: Option<&Row>) -> Vec<String> {
+    let levels = found.hierarchy.levels.len();
+    let Some(row) = row else {
+        return vec![String::new(); 2 + levels];
+    };
+    let mut figures = vec![thousands(row.accesses())];
+    figures.extend(row.levels.iter().map(|counts| thousands(counts.misses)));
+    figures.push(shown_miss_ratio(&row.levels[found.level]));
+    figures
+}
+
+/// The first `top` rows, file by file, with what stands around them.
+pub fn annotated(found: &Found, rows: &Rows, top: usize) -> String {
+    let mut files: Vec<(&str, BTreeMap<u32, &Row>)> = Vec::new();
+    let mut unknown = Vec::new();
+    for row in rows.rows.iter().take(top) {
+        let Some((file, line)) = line_of(row) else {
+            unknown.push(row);
+            continue;
+        };
+        match files.iter_mut().find(|(other, _)| *other == file) {
+            Some((_, lines)) => drop(lines.insert(line, row)),
+            None => files.push((file, BTreeMap::from([(line, row)]))),
+        }
+    }
+    let mut text = String::new();
+    for (file, lines) in files {
+        text += &format!("{file}\n{}\n", of_file(found, file, &lines));
+    }
+    for row in unknown {
+        let counts = figures(found, Some(row)).join("  ");
+        text += &format!("code of which no line is known: {counts}\n");
+    }
+    text
+}
+
+fn of_file(found: &Found, file: &str, lines: &BTreeMap<u32, &Row>) -> String {
+    let source = found.names.symbols.source(file);
+    let mut head: Vec<(String, Align)> = vec![("accesses".to_string(), Align::Right)];
+    let misses = |level: &memtrail_simulate::Level| (format!("{} misses", level.name), Align::Right);
+    head.extend(found.hierarchy.levels.iter().map(misses));
+    head.push(("miss ratio".to_string(), Align::Right));
+    head.push(("line".to_string(), Align::Right));
+    let note = match &source {
+        Ok(_) => base(file).to_string(),
+        Err(reason) => reason.to_string(),
+    };
+    head.push((note, Align::Left));
+    let head: Vec<(&str, Align)> = head.iter().map(|(name, align)| (name.as_str(), *align)).collect();
+    let mut columns = Columns::new(&head);
+    let texts: Vec<&str> = source.as_deref().map_or_else(|_| Vec::new(), |text| text.lines().collect());
+    let last = texts.len() as u32;
+    let mut shown = 0;
+    for &line in lines.keys() {
+        let from = line.saturating_sub(CONTEXT).max(shown + 1).min(line);
+        if shown > 0 && from > shown + 1 && last > 0 {
+            let mut gap = vec![String::new(); head.len()];
+            gap[head.len() - 1] = "...".to_string();
+            columns.row(gap);
+        }
+        let to = if last == 0 { line } else { (line + CONTEXT).min(last.max(line)) };
+        let from = if last == 0 { line } else { from };
+        for at in from..=to {
+            // The context ends where the next line begins that has figures of its own.
+            if at > line && lines.contains_key(&at) {
+                break;
+            }
+            let mut row = figures(found, lines.get(&at).copied());
+            row.push(at.to_string());
+            row.push(texts.get(at as usize - 1).map_or("", |text| text.trim_end()).to_string());
+            columns.row(row);
+            shown = at;
+        }
+    }
+    columns.to_string()
+}

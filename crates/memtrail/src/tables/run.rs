@@ -1,0 +1,170 @@
+//! One replay of a recording, and everything the tables need of it.
+use super::args::{By, TableArgs};
+use super::names::Names;
+use super::statics::Statics;
+use super::tap::Tap;
+use super::wrappers;
+use crate::dump::{replayed, selection};
+use crate::info::Recording;
+use crate::progress::Progress;
+use crate::sim::choose::choose;
+use crate::sim::feed::Feed;
+use crate::sim::progress;
+use crate::sim::report::level_named;
+use anyhow::bail;
+use memtrail_analyze::calls::Tree;
+use memtrail_analyze::objects::{self, Group};
+use memtrail_analyze::patterns::Summary;
+use memtrail_analyze::scopes::Scopes;
+use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
+use memtrail_collect::PointInfo;
+use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
+use memtrail_symbols as symbols;
+use memtrail_trace::{accesses, Known};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// What is wanted besides what the options say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wants {
+    pub evictors: bool,
+    pub premature: bool,
+}
+
+/// What was found.
+pub struct Found {
+    pub hierarchy: Hierarchy,
+    /// Where the hierarchy is from.
+    pub source: String,
+    /// The level that the table is about.
+    pub level: usize,
+    /// Accesses that were simulated.
+    pub accesses: u64,
+    pub skipped: u64,
+    pub points: Vec<PointInfo>,
+    /// By composite.
+    pub keys: Vec<Key>,
+    pub tallies: Vec<Tally>,
+    /// By level and composite.
+    pub counts: Vec<LevelCounts>,
+    pub tree: Tree,
+    /// By group of objects.
+    pub groups: Vec<Group>,
+    pub patterns: Vec<Option<Summary>>,
+    pub statics: Statics,
+    /// By point: where its first access went.
+    pub first: Vec<Option<u64>>,
+    pub scopes: Scopes,
+    pub names: Rc<Names>,
+}
+
+/// Which dimensions a tagger must track.
+pub fn dimensions(by: &[By]) -> Dimensions {
+    Dimensions {
+        callpath: by.contains(&By::Callpath),
+        object: by.contains(&By::Object),
+        thread: by.contains(&By::Thread),
+    }
+}
+
+/// Replays the recording once.
+pub fn run(
+    args: &TableArgs,
+    by: &[By],
+    wants: Wants,
+    reader: &mut Recording,
+    known: &mut Known,
+) -> anyhow::Result<Found> {
+    let chosen = choose(&args.caches)?;
+    let level = match &args.level {
+        Some(name) => level_named(&chosen.hierarchy, name)?,
+        None => 0,
+    };
+    if args.caches.instructions {
+        known.table.number_fetches();
+    }
+    let known = &*known;
+    let options = symbols::Options {
+        sysroot: args.symbols.sysroot.clone(),
+        debug_dirs: args.symbols.debug_dirs.clone(),
+        force: args.symbols.force,
+    };
+    let names = Rc::new(Names::new(known, options));
+    let pcs = ranges(args, &names, known)?;
+    let simulator = Simulator::new(
+        &chosen.hierarchy,
+        Options {
+            evictors: wants.evictors,
+            premature: wants.premature,
+            instructions: args.caches.instructions,
+            ..Options::default()
+        },
+    )?;
+    let dimensions = dimensions(by);
+    let objects = objects::Options {
+        wrapper: Some(wrappers::judge(names.clone(), &args.wrappers)),
+        depth: args.depth.unwrap_or(usize::MAX),
+        threshold: args.threshold,
+        ..objects::Options::default()
+    };
+    let mut tagger = Tagger::new(simulator, dimensions, objects);
+    let mut statics = Statics::default();
+    if dimensions.object {
+        statics = Statics::new(&names, &program(known), tagger.objects());
+        let texts = known.names.clone();
+        tagger = tagger.with_variables(statics.watch(move |text| texts.text(text).map(<[u8]>::to_vec)));
+    }
+    let tap = Tap::new(tagger, by.contains(&By::Loop));
+    // The limit is for accesses that are simulated, whatever else is replayed.
+    let limit = if pcs.is_empty() { args.limit } else { None };
+    let selection = selection(&args.part, limit, known)?;
+    let progress: Progress = progress(known, &selection);
+    let mut feed = Feed::new(tap, pcs, args.limit.unwrap_or(u64::MAX), progress);
+    replayed(accesses(reader, known, &selection, &mut feed))?;
+    let (tap, accesses) = feed.finish();
+    if accesses == 0 {
+        bail!("{}: no access was simulated", args.file.display());
+    }
+    let (mut tagger, first, edges) = tap.finish();
+    if args.flush {
+        tagger.sink().flush();
+    }
+    let counts = tagger.sink().counts();
+    let skipped = tagger.sink().skipped();
+    Ok(Found {
+        level,
+        accesses,
+        skipped,
+        points: known.table.points().to_vec(),
+        keys: tagger.keys().to_vec(),
+        tallies: tagger.tallies().collect(),
+        counts,
+        tree: tagger.calls().tree().clone(),
+        patterns: tagger.patterns(),
+        groups: tagger.objects().groups().to_vec(),
+        statics,
+        first,
+        scopes: super::scopes::of(&edges),
+        names,
+        hierarchy: chosen.hierarchy,
+        source: chosen.source,
+    })
+}
+
+/// The path of the program that was launched: the first file that a process told of.
+fn program(known: &Known) -> Vec<u8> {
+    known.modules.first().map(|module| module.path.clone()).unwrap_or_default()
+}
+
+/// The addresses that are asked for: given, or those of functions.
+fn ranges(args: &TableArgs, names: &Names, known: &Known) -> anyhow::Result<Vec<Range<u64>>> {
+    let mut ranges: Vec<Range<u64>> = args.pcs.iter().map(|range| range.0.clone()).collect();
+    for wanted in &args.functions {
+        let mut found = names.function_ranges(wanted, known.table.points().iter().map(|point| point.pc));
+        if found.is_empty() {
+            bail!("--function {wanted}: no access was made by a function of this name");
+        }
+        ranges.append(&mut found);
+    }
+    Ok(ranges)
+}

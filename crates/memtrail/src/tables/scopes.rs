@@ -1,0 +1,76 @@
+//! Loops of the program, by what control did; and what to call them.
+use super::names::{base, Names};
+use memtrail_analyze::scopes::{Block, Edge, Loop, Scopes};
+use memtrail_model::{self as model, Via};
+use std::collections::BTreeSet;
+
+/// The loops that these ways make.
+pub fn of(ways: &[model::Edge]) -> Scopes {
+    let blocks: BTreeSet<(u64, u64)> = ways.iter().map(|way| (way.start, way.end)).collect();
+    let blocks: Vec<Block> = blocks.into_iter().map(|(start, end)| Block { start, end }).collect();
+    let edge = |from, to| Edge { from, to, times: 1 };
+    let (mut edges, mut entries) = (Vec::new(), BTreeSet::new());
+    let begun: BTreeSet<u64> = blocks.iter().map(|block| block.start).collect();
+    for way in ways {
+        match way.via {
+            Via::Jump => edges.push(edge(way.last, way.target)),
+            Via::Call => {
+                entries.insert(way.target);
+                // If it came back, it came back there.
+                if begun.contains(&way.end) {
+                    edges.push(edge(way.last, way.end));
+                }
+            }
+            Via::Return => {}
+        }
+    }
+    let entries: Vec<u64> = entries.into_iter().collect();
+    Scopes::new(&blocks, &edges, &entries)
+}
+
+/// A loop, as people know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopName {
+    pub function: String,
+    /// File, first and last line.
+    pub lines: Option<(String, u32, u32)>,
+    pub address: String,
+    pub depth: u32,
+    pub irreducible: bool,
+}
+
+impl LoopName {
+    /// From the instructions that are known to be in it.
+    pub fn of(one: &Loop, names: &Names, pcs: impl Iterator<Item = u64>) -> LoopName {
+        let header = names.code(one.header);
+        let inside = |pc: &u64| one.ranges.iter().any(|&(start, end)| (start..end).contains(pc));
+        let lines = header.line().map(|(file, first)| {
+            let line_in = |pc| {
+                let code = names.code(pc);
+                let (other, line) = code.line()?;
+                (other == file).then_some(line)
+            };
+            let (mut low, mut high) = (first, first);
+            for line in pcs.filter(inside).filter_map(line_in) {
+                (low, high) = (low.min(line), high.max(line));
+            }
+            (file.to_string(), low, high)
+        });
+        LoopName {
+            function: header.function_or_address(),
+            lines,
+            address: header.address(),
+            depth: one.depth,
+            irreducible: one.irreducible,
+        }
+    }
+}
+
+impl std::fmt::Display for LoopName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.lines {
+            Some((file, low, high)) => write!(f, "{} ({}:{low}-{high})", self.function, base(file)),
+            None => write!(f, "{} ({})", self.function, self.address),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Which functions only pass on what an allocator gives them.
+//!
+//! An object is what the program asked for where it asked for it, and that is seldom the call of malloc itself: it is in a function that checks for failure, in
+//! `operator new`, in a container. Calls from such functions do not count in an object's call path: those that the user names, those whose name says that they
+//! allocate, and code of a language's library.
+use super::names::Names;
+use memtrail_analyze::objects::Wrapper;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Says of call sites whether they lie in a wrapper.
+pub fn judge(names: Rc<Names>, named: &[String]) -> Wrapper {
+    let named = named.to_vec();
+    let known: RefCell<HashMap<u64, bool>> = RefCell::default();
+    Box::new(move |site| {
+        let known_already = known.borrow().get(&site).copied();
+        known_already.unwrap_or_else(|| {
+            let code = names.code(site);
+            let frames = &code.location.frames;
+            // Inlined code counts as the function it was inlined into, unless all of it is a library's.
+            let of_library = !frames.is_empty() && frames.iter().all(|frame| frame.is_library());
+            let function = code.location.function.as_deref().or(code.function());
+            let wrapper = of_library
+                || function.is_some_and(|function| named.iter().any(|name| name == function) || allocates(function));
+            known.borrow_mut().insert(site, wrapper);
+            wrapper
+        })
+    })
+}
+
+/// Whether a function's name says that it allocates.
+pub fn allocates(function: &str) -> bool {
+    let name = unqualified(function);
+    let small = name.to_ascii_lowercase();
+    let parts = ["alloc", "strdup", "strndup", "memdup"];
+    function.starts_with("operator new")
+        || parts.iter().any(|part| small.contains(part))
+        || ["g_new", "_Znwm", "_Znam"].contains(&name)
+}
+
+/// Without namespaces, arguments and template parameters.
+fn unqualified(function: &str) -> &str {
+    let name = function.split(['(', '<']).next().unwrap_or(function);
+    name.rsplit("::").next().unwrap_or(name).trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_what_allocates() {
+        for name in [
+            "xmalloc",
+            "operator new(unsigned long)",
+            "PyObject_Malloc",
+            "std::allocator<long>::allocate(unsigned long)",
+            "alloc::raw_vec::RawVec<T,A>::try_allocate_in",
+            "xstrdup",
+            "my_realloc",
+        ] {
+            assert!(allocates(name), "{name}");
+        }
+        for name in ["main", "push", "make_list", "alloc::vec::Vec<T>::push", "std::map<int, Alloc>::insert(int)"] {
+            assert!(!allocates(name), "{name}");
+        }
+    }
+}
