@@ -1,8 +1,9 @@
 //! From what was seen of a function's accesses to the names of its reference points.
 use crate::code::{Operand, Role};
-use crate::frames::{RBP, RSP};
+use crate::frames::{Home, Local, RBP, RSP};
 use crate::module::Module;
 use crate::reference::{references, Access, Data, Point, Position, Reference};
+use crate::types::Shape;
 use crate::Symbols;
 
 /// A reference point of a module, as a recording has it.
@@ -93,10 +94,31 @@ fn data(module: &Module<'_>, seen: &Seen, operand: Option<&Operand>, role: Role)
         let direct = explicit.is_some_and(|operand| operand.is_direct() || (seen.target == Target::Stack));
         return Data::Variable { pattern, direct };
     }
+    let pointer = explicit.and_then(|operand| pointer(module, seen.pc, operand));
     match &seen.target {
         Target::Stack if role != Role::Data && explicit.is_none() => Data::Stack,
         Target::Stack if explicit.is_none_or(of_frame) => Data::Stack,
-        Target::Object(name) => Data::Object(name.clone()),
-        _ => Data::Object(None),
+        Target::Object(name) => Data::Object {
+            name: name.clone(),
+            pointer,
+        },
+        _ => Data::Object { name: None, pointer },
     }
+}
+
+/// The pointer that an operand's base register holds, and the way from there to what is accessed.
+fn pointer(module: &Module<'_>, pc: u64, operand: &Operand) -> Option<String> {
+    let base = operand.base?;
+    let held = |local: &&Local| local.home == Home::Register(base);
+    let locals = module.locals_at(pc);
+    let local = locals.iter().find(held)?;
+    let Shape::Pointer(pointee) = local.ty.as_ref()?.shape else {
+        return None;
+    };
+    let ty = module.pointee(pointee)?;
+    let size = ty
+        .size
+        .and_then(|size| i64::try_from(size).ok())
+        .filter(|&size| size > 0)?;
+    Some(ty.path(&local.name, operand.displacement.rem_euclid(size) as u64, false))
 }

@@ -25,8 +25,12 @@ pub enum Access {
 pub enum Data {
     /// A variable, global or local, and the way into it with empty subscripts: `m.xz[][]`. `direct`: the instruction names it, so that no pointer is in between.
     Variable { pattern: String, direct: bool },
-    /// Something that is reached through a pointer, and its name if it has one.
-    Object(Option<String>),
+    /// Something that is reached through a pointer.
+    Object {
+        name: Option<String>,
+        /// The pointer's name, if it is known, and the way from there: `p`, `p.value[]`.
+        pointer: Option<String>,
+    },
     /// The stack, but no variable: return addresses, saved registers, spilled values.
     Stack,
 }
@@ -81,13 +85,29 @@ pub fn references(points: &[Point], text: impl Fn(&str) -> Option<Rc<str>>) -> V
             groups.entry(key).or_default().push(index);
         }
     }
-    for ((file, line, _, candidates), members) in &groups {
-        let Some(expressions) = lines.known.get(&(*file, *line)) else {
+    // Those with fewest candidates first: what they are certain to be, the others of their line are not, if anything else is left for them.
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|((_, _, _, candidates), _)| candidates.len());
+    let mut taken: HashMap<(usize, u32, Access), Vec<String>> = HashMap::new();
+    for ((file, line, access, candidates), members) in groups {
+        let Some(expressions) = lines.known.get(&(file, line)) else {
             continue;
         };
         let candidates: Vec<&Expression> = candidates.iter().map(|&c| &expressions[c]).collect();
-        let column_major = lines.files.get(*file).is_some_and(|f| Language::of(f) != Language::C);
-        for (&member, chosen) in members.iter().zip(choose(&candidates, points, members, column_major)) {
+        let column_major = lines.files.get(file).is_some_and(|f| Language::of(f) != Language::C);
+        let mut chosen = choose(&candidates, points, &members, column_major);
+        let taken = taken.entry((file, line, access)).or_default();
+        let left: Vec<&Expression> = candidates
+            .iter()
+            .copied()
+            .filter(|e| !taken.contains(&e.text))
+            .collect();
+        if chosen.iter().any(|f| !f.certain) && !left.is_empty() && left.len() < candidates.len() {
+            let again = choose(&left, points, &members, column_major);
+            chosen = again.into_iter().map(|f| Found { certain: false, ..f }).collect();
+        }
+        taken.extend(chosen.iter().filter(|f| f.certain).map(|f| f.text.clone()));
+        for (&member, chosen) in members.iter().zip(chosen) {
             found[member] = Some(chosen);
         }
     }
@@ -232,7 +252,11 @@ fn candidates(point: &Point, line: u32, expressions: &[Expression]) -> Vec<usize
     let pointed = |e: &Expression| e.indirect;
     match &point.data {
         Data::Stack => Vec::new(),
-        Data::Object(_) => pick(&pointed),
+        Data::Object { pointer, .. } => {
+            let through = pointer.as_deref().map(bare);
+            let same = through.map(|way| pick(&|e| e.indirect && way_of(&e.pattern) == way));
+            same.filter(|same| !same.is_empty()).unwrap_or_else(|| pick(&pointed))
+        }
         Data::Variable { pattern, direct } => {
             let own = normal(pattern);
             let exact = pick(&|e| e.pattern == own);
@@ -252,6 +276,11 @@ fn candidates(point: &Point, line: u32, expressions: &[Expression]) -> Vec<usize
             pick(&pointed)
         }
     }
+}
+
+/// The way from a pointer, however it is followed: `p->x`, `p[].x` and `(*p).x` are all `p.x`.
+fn way_of(pattern: &str) -> String {
+    bare(pattern).trim_start_matches('*').replace("->", ".")
 }
 
 /// Is what follows the last pointer in an expression the end of the way into a variable?
@@ -351,7 +380,7 @@ fn reference(index: usize, point: &Point, found: Option<Found>) -> Reference {
         .map(|p| p.trim_start_matches('*').to_string());
     let (stem, variable) = match &point.data {
         Data::Variable { pattern, .. } => (bare(&normal(pattern)), Some(pattern.clone())),
-        Data::Object(name) => {
+        Data::Object { name, .. } => {
             let written = written.filter(|stem| !stem.is_empty());
             (
                 written.or(name.clone()).unwrap_or_else(|| "ref".to_string()),

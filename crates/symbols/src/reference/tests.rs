@@ -35,7 +35,10 @@ fn at(mut point: Point, at: i64) -> Point {
 
 fn pointed(access: Access, line: u32, column: Option<u32>) -> Point {
     Point {
-        data: Data::Object(None),
+        data: Data::Object {
+            name: None,
+            pointer: None,
+        },
         column,
         ..point(access, "", line)
     }
@@ -158,6 +161,21 @@ fn through_pointers() {
         named(&points, list),
         ["p->v_Read_0 p->v[2]", "q_Read_1 *q++", "p->next_Read_2 p->next"]
     );
+    // No column, but the registers hold `p` and `q`.
+    let through = |pointer: &str| Point {
+        data: Data::Object {
+            name: None,
+            pointer: Some(pointer.to_string()),
+        },
+        ..pointed(Access::Read, 1, None)
+    };
+    let points = [through("p.next"), through("q"), through("p.value[]"), through("p.v[]")];
+    let found = named(&points, list);
+    assert_eq!(
+        (found[0].as_str(), found[1].as_str()),
+        ("p->next_Read_0 p->next", "q_Read_1 *q++")
+    );
+    assert_eq!(found[3], "p->v_Read_3 p->v[2]");
     let rows = "s += rows[i][j];\n";
     // Two loads, of the row and of the element, as clang gives them; and one of a true array.
     let start = [pointed(Access::Read, 1, Some(6)), pointed(Access::Read, 1, Some(6))];
@@ -184,7 +202,10 @@ fn without_a_source() {
         ..read("", 9)
     });
     points.push(Point {
-        data: Data::Object(Some("heap:node".to_string())),
+        data: Data::Object {
+            name: Some("heap:node".to_string()),
+            pointer: None,
+        },
         file: None,
         ..read("", 9)
     });

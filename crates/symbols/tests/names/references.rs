@@ -2,7 +2,7 @@
 use crate::build::{build, function, open, symbols};
 use memtrail_symbols::code::Role;
 use memtrail_symbols::reference::Access;
-use memtrail_symbols::{Module, Options, Place, Seen, Store, Target, RBP, RSP};
+use memtrail_symbols::{Module, Options, Place, Seen, Shape, Store, Target, RBP, RSP};
 
 /// The points of a function. What they access is told from the operands alone, which is enough where globals are addressed directly.
 fn seen(module: &Module<'_>, name: &str) -> Vec<Seen> {
@@ -114,12 +114,72 @@ fn list_through_pointers() {
             .filter(|s| *s != "-")
             .collect();
         pointed.sort_unstable();
-        assert_eq!(
-            pointed,
-            ["*q++", "p->next", "p->value[2]"],
-            "{compiler} {flags}: {found:?}"
-        );
+        // Clang gives the load of `*q++` the column of the addition: it is what is left.
+        let dereferenced = if compiler == "clang" { "*q++?" } else { "*q++" };
+        let expected = [dereferenced, "p->next", "p->value[2]"];
+        assert_eq!(pointed, expected, "{compiler} {flags}: {found:?}");
     }
+}
+
+/// The guests of the cache tests, whose matrices are in one struct: `fields` in the order in which the kernel's code accesses them.
+fn guest(source: &str, flags: &[&str], fields: &[&str]) -> Vec<String> {
+    let built = build(source, "gcc", flags);
+    let store = Store::default();
+    let module = open(&store, &built.program);
+    let m = module.variables().iter().find(|v| v.name == "m").expect("the struct");
+    let (Place::Static(begin), Shape::Struct(all)) = (m.place, &m.ty.as_ref().unwrap().shape) else {
+        panic!()
+    };
+    let offset = |field: &str| all.iter().find(|f| f.name == field).expect(field).offset;
+    let mut seen: Vec<Seen> = seen(&module, "kernel")
+        .into_iter()
+        .filter(|s| s.target != Target::Stack)
+        .collect();
+    assert_eq!(seen.len(), fields.len());
+    for (seen, field) in seen.iter_mut().zip(fields) {
+        // Rows before the current one are told by a mark, and lie lower.
+        let (row, field) = field.strip_prefix('-').map_or((1, *field), |field| (0, field));
+        seen.target = Target::Static(begin + offset(field));
+        seen.lowest = Some(begin + offset(field) + row * 6400);
+    }
+    let symbols = symbols(&store, Options::default());
+    let named = symbols.references(&module, &seen);
+    named
+        .iter()
+        .map(|r| format!("{} {}", r.name, r.source.as_deref().unwrap_or("-")))
+        .collect()
+}
+
+#[test]
+fn the_guests_of_the_cache_tests() {
+    let flags = ["-g", "-O1", "-static", "-fno-pie", "-no-pie"];
+    let found = guest("../../../tests/metric/mm.c", &flags, &["xy", "xz", "xx", "xx"]);
+    let expected = [
+        "m.xy_Read_0 m.xy[i][k]",
+        "m.xz_Read_1 m.xz[k][j]",
+        "m.xx_Read_2 m.xx[i][j]",
+        "m.xx_Write_3 m.xx[i][j]",
+    ];
+    assert_eq!(found, expected);
+    let fields = ["-x", "a", "-b", "x", "x", "a", "a", "-b", "b", "b"];
+    let found = guest(
+        "../../../tests/metric/adi.c",
+        &[&flags[..], &["-DFUSED"]].concat(),
+        &fields,
+    );
+    let expected = [
+        "m.x_Read_0 m.x[i - 1][k]",
+        "m.a_Read_1 m.a[i][k]",
+        "m.b_Read_2 m.b[i - 1][k]",
+        "m.x_Read_3 m.x[i][k]",
+        "m.x_Write_4 m.x[i][k]",
+        "m.a_Read_5 m.a[i][k]",
+        "m.a_Read_6 m.a[i][k]",
+        "m.b_Read_7 m.b[i - 1][k]",
+        "m.b_Read_8 m.b[i][k]",
+        "m.b_Write_9 m.b[i][k]",
+    ];
+    assert_eq!(found, expected);
 }
 
 #[test]
