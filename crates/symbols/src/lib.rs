@@ -28,7 +28,10 @@ mod elf;
 mod find;
 mod frames;
 mod module;
+mod naming;
 mod reason;
+pub mod reference;
+pub mod scan;
 mod types;
 mod variables;
 
@@ -37,6 +40,7 @@ pub use elf::{Input, Segment, Store, Tls};
 pub use find::{Disk, Files, Options};
 pub use frames::{Cfa, Home, Local, RBP, RSP};
 pub use module::{Frame, Function, Location, Module};
+pub use naming::{Seen, Target};
 pub use reason::{BuildId, Reason};
 pub use types::{Dim, Field, Pointee, Shape, Type};
 pub use variables::{Place, Variable};

@@ -48,6 +48,12 @@ impl Variable {
         }
     }
 
+    /// The way to what is at an address of this variable, subscripts left empty.
+    pub(crate) fn pattern_at(&self, address: u64) -> String {
+        let (Place::Static(begin) | Place::Tls(begin)) = self.place;
+        self.describe(address.saturating_sub(begin), false)
+    }
+
     fn contains(&self, address: u64) -> bool {
         let (Place::Static(begin) | Place::Tls(begin)) = self.place;
         address

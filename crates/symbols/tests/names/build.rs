@@ -23,8 +23,9 @@ pub fn run(dir: &Path, command: &[&str]) {
 pub fn build(source: &str, compiler: &str, flags: &[&str]) -> Built {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(source);
-    std::fs::copy(&from, dir.path().join(source)).expect("the source");
-    let mut command = vec![compiler, source, "-o", "program"];
+    let name = source.rsplit('/').next().unwrap_or(source);
+    std::fs::copy(&from, dir.path().join(name)).expect("the source");
+    let mut command = vec![compiler, name, "-o", "program"];
     command.extend(flags);
     run(dir.path(), &command);
     let program = dir.path().join("program");

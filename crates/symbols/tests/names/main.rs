@@ -4,4 +4,5 @@ mod damage;
 mod files;
 mod functions;
 mod locals;
+mod references;
 mod variables;
