@@ -126,7 +126,7 @@ pub struct Variable {
 }
 
 /// Asked at each mapping, with the address space: the variables that are there from now on, larger ones before those in them.
-pub type Variables = Box<dyn FnMut(u32, &Note) -> Vec<Variable> + Send>;
+pub type Variables = Box<dyn FnMut(u32, &Note) -> Vec<Variable>>;
 
 /// Composites: dense numbers of keys.
 #[derive(Debug, Default)]

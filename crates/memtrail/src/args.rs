@@ -1,5 +1,6 @@
 //! The command line.
 use crate::sim::args::SimArgs;
+use crate::tables::args::TableArgs;
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
 use memtrail_collect::Order;
 use memtrail_trace::Limits;
@@ -48,6 +49,26 @@ pub enum Task {
         memtrail sim --preset zen3 --instructions --json a.mtr\n  \
         memtrail sim --preset list\n  memtrail sim --config caches.toml --live -- ls -l")]
     Sim(Box<SimArgs>),
+    /// Which reference in the source misses: hits, misses and use of each.
+    #[command(after_help = "Examples:\n  memtrail refs --preset r12000 mm.mtr\n  \
+        memtrail refs --function kernel --limit 1000000 mm.mtr\n  memtrail refs --by loop --json mm.mtr")]
+    Refs(Box<TableArgs>),
+    /// Which reference evicts whose lines.
+    #[command(
+        after_help = "Examples:\n  memtrail evictors --preset r12000 --function kernel mm.mtr\n  \
+        memtrail evictors --by object mm.mtr"
+    )]
+    Evictors(Box<TableArgs>),
+    /// Which data misses: variables, heap blocks by who allocated them, stacks, mapped files.
+    #[command(
+        after_help = "Examples:\n  memtrail objects a.mtr\n  memtrail objects --by object,function --top 50 a.mtr\n  \
+        memtrail objects --wrapper my_new --threshold 4K --json a.mtr"
+    )]
+    Objects(Box<TableArgs>),
+    /// The source, with what each line did beside it.
+    Lines(Box<TableArgs>),
+    /// Which data takes the cache away from which: evictions of what is missed again.
+    Competition(Box<TableArgs>),
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
     Check(CheckArgs),

@@ -22,10 +22,12 @@ mod record;
 mod replay;
 mod say;
 mod sim;
+mod tables;
 
 use args::{Args, Task};
 use clap::Parser;
 use std::process::ExitCode;
+use tables::Table;
 
 fn main() -> ExitCode {
     memtrail_tracee::survive_file_limit();
@@ -58,6 +60,11 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Info(args) => info::info(&args),
         Task::Dump(args) => dump::command(&args),
         Task::Sim(args) => sim::command(&args),
+        Task::Refs(args) => tables::command(Table::Refs, &args),
+        Task::Evictors(args) => tables::command(Table::Evictors, &args),
+        Task::Objects(args) => tables::command(Table::Objects, &args),
+        Task::Lines(args) => tables::command(Table::Lines, &args),
+        Task::Competition(args) => tables::command(Table::Competition, &args),
         Task::Check(args) => info::check(&args),
         Task::Import(args) => import::command(&args),
         Task::Export(args) => export::command(&args),

@@ -216,6 +216,8 @@ pub enum Note {
         bytes: u64,
         protection: u32,
         source: u32,
+        /// Where in the file it begins.
+        offset: u64,
     },
     /// Mappings in this range went away.
     Unmap { address: u64, bytes: u64 },

@@ -55,7 +55,7 @@ pub enum Kind {
 pub struct SpaceIndex(u32);
 
 /// A function that says whether a call site lies in a wrapper.
-pub type Wrapper = Box<dyn Fn(u64) -> bool + Send>;
+pub type Wrapper = Box<dyn Fn(u64) -> bool>;
 
 /// How objects are told apart.
 pub struct Options {

@@ -208,7 +208,7 @@ impl Levels {
     }
 }
 
-fn level_named(hierarchy: &Hierarchy, name: &str) -> anyhow::Result<usize> {
+pub fn level_named(hierarchy: &Hierarchy, name: &str) -> anyhow::Result<usize> {
     let names: Vec<&str> = hierarchy.levels.iter().map(|level| level.name.as_str()).collect();
     let found = names.iter().position(|n| *n == name);
     found.with_context(|| format!("--level {name}: there are {}", names.join(", ")))

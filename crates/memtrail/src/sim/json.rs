@@ -36,7 +36,7 @@ fn level_config(level: &Level) -> Value {
 }
 
 /// What levels and references have in common.
-fn counts(counts: &PointCounts, line: u32, classes: bool) -> Map<String, Value> {
+pub fn counts(counts: &PointCounts, line: u32, classes: bool) -> Map<String, Value> {
     let mut value = Map::new();
     let mut put = |name: &str, item: Value| value.insert(name.to_string(), item);
     put("accesses", counts.accesses().into());

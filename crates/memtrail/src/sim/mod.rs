@@ -2,12 +2,12 @@
 //!
 //! One file for each concern: what is asked for (`args`), which caches ([`choose`]), what finds it out ([`analyses`], in one pass: [`tee`]), what gets through to
 //! that ([`feed`]), what counts mean in terms of the program ([`rows`]), and how that is told to people ([`report`]) and to programs ([`json`]; [`many`] for both).
-mod analyses;
+pub mod analyses;
 pub mod args;
-mod choose;
-mod columns;
-mod feed;
-mod json;
+pub mod choose;
+pub mod columns;
+pub mod feed;
+pub mod json;
 mod many;
 pub mod report;
 pub mod rows;
@@ -226,7 +226,7 @@ fn apart(
 }
 
 /// How many accesses will be replayed is known unless a part is picked.
-fn progress(known: &Known, selection: &Selection) -> Progress {
+pub fn progress(known: &Known, selection: &Selection) -> Progress {
     if selection.from.is_some() || selection.to.is_some() {
         return Progress::new();
     }

@@ -28,13 +28,13 @@ pub fn shown_ratio(ratio: Option<f64>, missing: &str) -> String {
     ratio.map_or_else(|| missing.to_string(), |ratio| format!("{ratio:.5}"))
 }
 
-fn shown_miss_ratio(counts: &PointCounts) -> String {
+pub fn shown_miss_ratio(counts: &PointCounts) -> String {
     shown_ratio(miss_ratio(counts), "no accesses")
 }
-fn shown_share(part: u64, counts: &PointCounts) -> String {
+pub fn shown_share(part: u64, counts: &PointCounts) -> String {
     shown_ratio(ratio(part, counts.hits), "no hits")
 }
-fn shown_use(counts: &PointCounts, line: u32) -> String {
+pub fn shown_use(counts: &PointCounts, line: u32) -> String {
     shown_ratio(spatial_use(counts, line), "no evicts")
 }
 

@@ -43,7 +43,10 @@ fn object(found: &Found, object: &ObjectName, group: u32) -> Map<String, Value> 
         put("total_bytes", about.bytes.into());
         put("resized", about.resized.into());
         let mean = (about.ended > 0).then(|| (about.lifetime / u128::from(about.ended)) as u64);
-        put("lifetime", json!({"ended": about.ended, "mean": mean, "longest": about.longest}));
+        put(
+            "lifetime",
+            json!({"ended": about.ended, "mean": mean, "longest": about.longest}),
+        );
     }
     let summary = found.patterns.get(group as usize).copied().flatten();
     let pattern = |s: memtrail_analyze::patterns::Summary| {
@@ -78,7 +81,10 @@ fn dimension(found: &Found, cell: &Cell) -> (&'static str, Value) {
         Cell::Function(name) => ("function", name.clone().into()),
         Cell::Loop(one) => {
             let value = one.as_ref().map_or(Value::Null, |one| {
-                let (file, low, high) = one.lines.clone().map_or((None, None, None), |(f, l, h)| (Some(f), Some(l), Some(h)));
+                let (file, low, high) = one
+                    .lines
+                    .clone()
+                    .map_or((None, None, None), |(f, l, h)| (Some(f), Some(l), Some(h)));
                 json!({
                     "function": one.function, "file": file, "first_line": low, "last_line": high,
                     "address": one.address, "depth": one.depth, "irreducible": one.irreducible,
@@ -126,7 +132,9 @@ pub fn rows(found: &Found, rows: &Rows, flat: By, top: usize) -> Value {
 pub fn pairs(found: &Found, pairs: &[Pairs], top: usize) -> Value {
     let levels = found.hierarchy.levels.iter().zip(pairs);
     let of_level = |(level, pairs): (&memtrail_simulate::Level, &Pairs)| {
-        let shown = pairs.iter().filter(|((a, b), _)| (*a as usize) < top && (*b as usize) < top);
+        let shown = pairs
+            .iter()
+            .filter(|((a, b), _)| (*a as usize) < top && (*b as usize) < top);
         let name = level.name.clone();
         let pair = move |((owner, by), n): (&(u32, u32), &u64)| json!({"level": name, "owner": owner, "evictor": by, "count": n});
         shown.map(pair).collect::<Vec<_>>()

@@ -68,7 +68,9 @@ fn of_file(found: &Found, file: &str, lines: &BTreeMap<u32, &Row>) -> String {
     head.push((note, Align::Left));
     let head: Vec<(&str, Align)> = head.iter().map(|(name, align)| (name.as_str(), *align)).collect();
     let mut columns = Columns::new(&head);
-    let texts: Vec<&str> = source.as_deref().map_or_else(|_| Vec::new(), |text| text.lines().collect());
+    let texts: Vec<&str> = source
+        .as_deref()
+        .map_or_else(|_| Vec::new(), |text| text.lines().collect());
     let last = texts.len() as u32;
     let mut shown = 0;
     for &line in lines.keys() {
@@ -78,7 +80,11 @@ fn of_file(found: &Found, file: &str, lines: &BTreeMap<u32, &Row>) -> String {
             gap[head.len() - 1] = "...".to_string();
             columns.row(gap);
         }
-        let to = if last == 0 { line } else { (line + CONTEXT).min(last.max(line)) };
+        let to = if last == 0 {
+            line
+        } else {
+            (line + CONTEXT).min(last.max(line))
+        };
         let from = if last == 0 { line } else { from };
         for at in from..=to {
             // The context ends where the next line begins that has figures of its own.
@@ -87,7 +93,12 @@ fn of_file(found: &Found, file: &str, lines: &BTreeMap<u32, &Row>) -> String {
             }
             let mut row = figures(found, lines.get(&at).copied());
             row.push(at.to_string());
-            row.push(texts.get(at as usize - 1).map_or("", |text| text.trim_end()).to_string());
+            row.push(
+                texts
+                    .get(at as usize - 1)
+                    .map_or("", |text| text.trim_end())
+                    .to_string(),
+            );
             columns.row(row);
             shown = at;
         }

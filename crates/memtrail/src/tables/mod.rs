@@ -135,5 +135,9 @@ fn suggest(table: Table, args: &TableArgs) {
         Table::Competition => "lines",
         Table::Lines => "refs",
     };
-    say::line(format_args!("next: memtrail {next}{} {}", args.caches, args.file.display()));
+    say::line(format_args!(
+        "next: memtrail {next}{} {}",
+        args.caches,
+        args.file.display()
+    ));
 }

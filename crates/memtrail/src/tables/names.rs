@@ -140,10 +140,7 @@ impl Names {
 
     fn find(&self, pc: u64) -> Code {
         let Ok(place) = self.places.find_anywhere(pc) else {
-            return Code {
-                pc,
-                ..Code::default()
-            };
+            return Code { pc, ..Code::default() };
         };
         let location = match place.path.starts_with(b"/").then(|| self.module(place.path)).flatten() {
             Some(module) => module.locate(place.offset),
@@ -165,9 +162,15 @@ impl Names {
             if ranges.iter().any(|range| range.contains(&pc)) {
                 continue;
             }
-            let Ok(place) = self.places.find_anywhere(pc) else { continue };
-            let Some(module) = self.module(place.path) else { continue };
-            let Some(function) = module.function_at(place.offset) else { continue };
+            let Ok(place) = self.places.find_anywhere(pc) else {
+                continue;
+            };
+            let Some(module) = self.module(place.path) else {
+                continue;
+            };
+            let Some(function) = module.function_at(place.offset) else {
+                continue;
+            };
             let vaddr = module.to_vaddr(place.offset);
             if let (true, Some(vaddr)) = (function.name.as_deref() == Some(name), vaddr) {
                 let moved = pc.wrapping_sub(vaddr);

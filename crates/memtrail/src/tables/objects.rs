@@ -39,7 +39,9 @@ pub fn kind_word(kind: Kind) -> &'static str {
 
 /// The names of all groups.
 pub fn names(found: &Found) -> Vec<ObjectName> {
-    let mut names: Vec<ObjectName> = (0..found.groups.len() as u32).map(|group| named(found, group)).collect();
+    let mut names: Vec<ObjectName> = (0..found.groups.len() as u32)
+        .map(|group| named(found, group))
+        .collect();
     let mut same: HashMap<String, Vec<usize>> = HashMap::new();
     for (group, name) in names.iter().enumerate() {
         same.entry(name.name.clone()).or_default().push(group);
@@ -89,7 +91,11 @@ fn named(found: &Found, group: u32) -> ObjectName {
         Common::Small => object.name = "[small blocks]".into(),
         Common::File { source } => {
             let path = text(source);
-            object.name = if path.starts_with('[') { path } else { base(&path).to_string() };
+            object.name = if path.starts_with('[') {
+                path
+            } else {
+                base(&path).to_string()
+            };
         }
         Common::Break => object.name = "[heap, in no block]".into(),
         Common::Arena => object.name = "[arenas, in no block]".into(),
@@ -160,7 +166,8 @@ fn declared(line: &str) -> Option<String> {
     // A declaration has a type and a name.
     let (ty, name) = before.rsplit_once(char::is_whitespace)?;
     let keyword = ["return", "new", "else", "throw", "delete", "="];
-    let is_declaration = !name.is_empty() && name.chars().all(is_name) && !keyword.iter().any(|k| ty.trim().ends_with(k));
+    let is_declaration =
+        !name.is_empty() && name.chars().all(is_name) && !keyword.iter().any(|k| ty.trim().ends_with(k));
     is_declaration.then(|| name.to_string())
 }
 

@@ -2,7 +2,8 @@
 use super::names::{base, Code};
 use super::run::Found;
 use memtrail_model::Kind;
-use memtrail_symbols::{Access, Module, Seen, Target};
+use memtrail_symbols::reference::Access;
+use memtrail_symbols::{Module, Seen, Target};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -83,9 +84,15 @@ pub fn names(found: &Found, points: &[u32]) -> Vec<Reference> {
     for i in 0..points.len() {
         let code = found.names.code(info(i).pc);
         let Some((path, offset)) = &code.place else { continue };
-        let Some(module) = found.names.module(path.as_bytes()) else { continue };
-        let Some(vaddr) = module.to_vaddr(*offset) else { continue };
-        let entry = module.function_at(*offset).map_or(u64::MAX, |function| function.range.start);
+        let Some(module) = found.names.module(path.as_bytes()) else {
+            continue;
+        };
+        let Some(vaddr) = module.to_vaddr(*offset) else {
+            continue;
+        };
+        let entry = module
+            .function_at(*offset)
+            .map_or(u64::MAX, |function| function.range.start);
         let key = (path.as_bytes().to_vec(), entry);
         let (_, members) = functions.entry(key).or_insert_with(|| (module.clone(), Members::new()));
         members.entry((vaddr, info(i).kind)).or_default().push(i);
@@ -102,11 +109,19 @@ fn name_function(found: &Found, points: &[u32], module: &Module<'static>, member
         .iter()
         .filter(|((_, kind), _)| known(kind))
         .map(|(&(pc, kind), same)| {
-            let first = same.iter().find_map(|&i| found.first.get(points[i] as usize).copied().flatten());
+            let first = same
+                .iter()
+                .find_map(|&i| found.first.get(points[i] as usize).copied().flatten());
             Seen {
                 pc,
-                access: if kind == Kind::Write { Access::Write } else { Access::Read },
-                target: first.map_or(Target::Object(None), |address| target(found, out[same[0]].pc, pc, module, address)),
+                access: if kind == Kind::Write {
+                    Access::Write
+                } else {
+                    Access::Read
+                },
+                target: first.map_or(Target::Object(None), |address| {
+                    target(found, out[same[0]].pc, pc, module, address)
+                }),
                 lowest: first,
             }
         })

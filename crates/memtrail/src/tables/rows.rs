@@ -141,7 +141,11 @@ pub fn rows(found: &Found, by: &[By], sort: Sort) -> Rows {
     let mut rows = counted(found, &grouping);
     let cells = Cells::new(found, by, places);
     for (row, key) in rows.iter_mut().zip(grouping.keys()) {
-        row.cells = by.iter().zip(key).map(|(&by, &number)| cells.cell(found, by, number)).collect();
+        row.cells = by
+            .iter()
+            .zip(key)
+            .map(|(&by, &number)| cells.cell(found, by, number))
+            .collect();
     }
     let pairs = |of: &dyn Fn(usize) -> Pairs| (0..found.counts.len()).map(of).collect::<Vec<_>>();
     let evictors = pairs(&|level| grouping.pairs(&found.counts[level].evictors));
@@ -155,13 +159,19 @@ fn counted(found: &Found, grouping: &Grouping) -> Vec<Row> {
     let mut rows = vec![Row::default(); grouping.len()];
     for counts in &found.counts {
         let level = grouping.level(counts);
-        rows.iter_mut().zip(level).for_each(|(row, counts)| row.levels.push(counts));
+        rows.iter_mut()
+            .zip(level)
+            .for_each(|(row, counts)| row.levels.push(counts));
     }
     let whole = found.skipped == 0;
     for (composite, key) in found.keys.iter().enumerate() {
-        let Some(row) = grouping.row(composite as u32) else { continue };
+        let Some(row) = grouping.row(composite as u32) else {
+            continue;
+        };
         let row = &mut rows[row as usize];
-        let Some(point) = found.points.get(key.point.index()) else { continue };
+        let Some(point) = found.points.get(key.point.index()) else {
+            continue;
+        };
         // What was left out is counted by the simulator only.
         let first = found.first_level(point.kind);
         let counts = found.counts[first].points.get(composite).copied().unwrap_or_default();
@@ -218,7 +228,13 @@ impl Cells {
             }
             By::Object => Cell::Object(self.objects.get(at).cloned().unwrap_or_default(), number),
             By::Line => Cell::Line(self.places.lines.all.get(at).cloned().flatten()),
-            By::Function => Cell::Function(self.places.functions.all.get(at).map_or_else(String::new, |f| f.1.clone())),
+            By::Function => Cell::Function(
+                self.places
+                    .functions
+                    .all
+                    .get(at)
+                    .map_or_else(String::new, |f| f.1.clone()),
+            ),
             By::Loop => Cell::Loop(self.loops.get(at).cloned()),
             By::Module => Cell::Module(self.places.modules.all.get(at).cloned().unwrap_or_default()),
             By::Thread => Cell::Thread(number),
@@ -276,9 +292,13 @@ impl Cell {
             Cell::Ref(reference) => (reference.module.clone().unwrap_or_default(), reference.offset),
             Cell::Callpath(calls) => (calls.join("\0"), 0),
             Cell::Object(object, _) => (object.name.clone(), 0),
-            Cell::Line(line) => line.clone().map_or_else(Default::default, |(file, line)| (file, line.into())),
+            Cell::Line(line) => line
+                .clone()
+                .map_or_else(Default::default, |(file, line)| (file, line.into())),
             Cell::Function(name) | Cell::Module(name) => (name.clone(), 0),
-            Cell::Loop(one) => one.as_ref().map_or_else(Default::default, |one| (one.address.clone(), 0)),
+            Cell::Loop(one) => one
+                .as_ref()
+                .map_or_else(Default::default, |one| (one.address.clone(), 0)),
             Cell::Thread(number) => (String::new(), (*number).into()),
         }
     }

@@ -7,10 +7,11 @@ use super::wrappers;
 use crate::dump::{replayed, selection};
 use crate::info::Recording;
 use crate::progress::Progress;
+use crate::sim::analyses::level_named;
 use crate::sim::choose::choose;
 use crate::sim::feed::Feed;
 use crate::sim::progress;
-use crate::sim::report::level_named;
+use crate::sim::rows::first_level;
 use anyhow::bail;
 use memtrail_analyze::calls::Tree;
 use memtrail_analyze::objects::{self, Group};
@@ -18,6 +19,7 @@ use memtrail_analyze::patterns::Summary;
 use memtrail_analyze::scopes::Scopes;
 use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
 use memtrail_collect::PointInfo;
+use memtrail_model::Kind;
 use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
 use memtrail_symbols as symbols;
 use memtrail_trace::{accesses, Known};
@@ -111,8 +113,7 @@ pub fn run(
     let mut statics = Statics::default();
     if dimensions.object {
         statics = Statics::new(&names, &program(known), tagger.objects());
-        let texts = known.names.clone();
-        tagger = tagger.with_variables(statics.watch(move |text| texts.text(text).map(<[u8]>::to_vec)));
+        tagger = tagger.with_variables(statics.watch(move |_| None));
     }
     let tap = Tap::new(tagger, by.contains(&By::Loop));
     // The limit is for accesses that are simulated, whatever else is replayed.
@@ -153,7 +154,11 @@ pub fn run(
 
 /// The path of the program that was launched: the first file that a process told of.
 fn program(known: &Known) -> Vec<u8> {
-    known.modules.first().map(|module| module.path.clone()).unwrap_or_default()
+    known
+        .modules
+        .first()
+        .map(|module| module.path.clone())
+        .unwrap_or_default()
 }
 
 /// The addresses that are asked for: given, or those of functions.
@@ -167,4 +172,38 @@ fn ranges(args: &TableArgs, names: &Names, known: &Known) -> anyhow::Result<Vec<
         ranges.append(&mut found);
     }
     Ok(ranges)
+}
+
+impl Found {
+    /// A text that notes refer to.
+    pub fn text(&self, _number: u32) -> Option<String> {
+        None
+    }
+
+    /// The first level that accesses of a kind come to.
+    pub fn first_level(&self, kind: Kind) -> usize {
+        first_level(&self.hierarchy, kind)
+    }
+
+    /// The variable at an address of the program.
+    pub fn variable_at(&self, _address: u64) -> Option<String> {
+        None
+    }
+
+    /// The bytes of a group's objects: of a variable its own, of others the most that there were at a time.
+    pub fn object_bytes(&self, group: u32) -> Option<u64> {
+        if let Some(variable) = self.statics.variables.get(&group) {
+            return Some(variable.bytes);
+        }
+        let about = self.groups.get(group as usize)?;
+        (about.objects > 0).then_some(about.most_live_bytes)
+    }
+
+    /// The bytes of an element: of an array its element's, of others those that most blocks have.
+    pub fn element_bytes(&self, group: u32) -> Option<u64> {
+        if let Some(variable) = self.statics.variables.get(&group) {
+            return variable.ty.as_ref().and_then(|ty| ty.element().size);
+        }
+        self.groups.get(group as usize)?.element_bytes()
+    }
 }

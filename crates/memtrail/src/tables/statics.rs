@@ -101,7 +101,8 @@ impl Statics {
         }
         variables.sort_by_key(|v| (v.vaddr, std::cmp::Reverse(v.bytes)));
         let segments = module.segments().to_vec();
-        self.images.insert(path.to_vec(), Rc::new(Image { segments, variables }));
+        self.images
+            .insert(path.to_vec(), Rc::new(Image { segments, variables }));
     }
 
     /// For a [`tagger::Tagger`]: which variables a mapping brings. `path` gives the text of a mapping's source.
@@ -141,8 +142,16 @@ impl Image {
         const PAGE: u64 = 4096;
         let begins = |s: &&Segment| s.offset & !(PAGE - 1) == offset;
         let within = |s: &&Segment| s.offset >= offset && s.offset - offset < bytes;
-        let segment = self.segments.iter().find(begins).or(self.segments.iter().find(within))?;
-        Some(address.wrapping_add(segment.offset - offset).wrapping_sub(segment.vaddr))
+        let segment = self
+            .segments
+            .iter()
+            .find(begins)
+            .or(self.segments.iter().find(within))?;
+        Some(
+            address
+                .wrapping_add(segment.offset - offset)
+                .wrapping_sub(segment.vaddr),
+        )
     }
 
     /// The variables that have something in a range.

@@ -21,11 +21,7 @@ const RIGHT: Align = Align::Right;
 /// The heads of a dimension's columns.
 fn heads(by: By) -> &'static [(&'static str, Align)] {
     match by {
-        By::Ref => &[
-            ("file:line", LEFT),
-            ("reference", LEFT),
-            ("source", LEFT),
-        ],
+        By::Ref => &[("file:line", LEFT), ("reference", LEFT), ("source", LEFT)],
         By::Callpath => &[("call path", LEFT)],
         By::Object => &[("object", LEFT), ("kind", LEFT)],
         By::Line => &[("file:line", LEFT)],
@@ -41,7 +37,11 @@ pub fn texts(cell: &Cell) -> Vec<String> {
     match cell {
         Cell::Ref(r) => {
             let source = r.source.clone().or_else(|| r.variable.clone());
-            vec![r.place(), r.name.clone(), source.unwrap_or_else(|| kind_word(r.kind).to_string())]
+            vec![
+                r.place(),
+                r.name.clone(),
+                source.unwrap_or_else(|| kind_word(r.kind).to_string()),
+            ]
         }
         Cell::Callpath(calls) => vec![path(calls)],
         Cell::Object(object, _) => vec![object.name.clone(), object.kind.to_string()],
@@ -158,13 +158,19 @@ pub fn evictors(found: &Found, rows: &Rows, by: &[By], top: usize) -> String {
 
 /// Who met a row, and how often.
 pub fn of(pairs: &Pairs, owner: u32) -> impl Iterator<Item = (u32, u64)> + '_ {
-    pairs.range((owner, 0)..=(owner, u32::MAX)).map(|(&(_, by), &n)| (by, n))
+    pairs
+        .range((owner, 0)..=(owner, u32::MAX))
+        .map(|(&(_, by), &n)| (by, n))
 }
 
 /// DTrack's Figures 4 and 5: what objects cost, and what they are like.
 pub fn objects(found: &Found, rows: &Rows, by: &[By], top: usize) -> String {
     let mut head: Vec<(String, Align)> = Vec::new();
-    head.extend(by.iter().flat_map(|&by| heads(by)).map(|(name, align)| (name.to_string(), *align)));
+    head.extend(
+        by.iter()
+            .flat_map(|&by| heads(by))
+            .map(|(name, align)| (name.to_string(), *align)),
+    );
     let right = |name: &str| (name.to_string(), RIGHT);
     head.extend(["accesses", "%", "writes %"].map(right));
     for level in &found.hierarchy.levels {

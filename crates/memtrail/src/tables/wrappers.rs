@@ -62,7 +62,13 @@ mod tests {
         ] {
             assert!(allocates(name), "{name}");
         }
-        for name in ["main", "push", "make_list", "alloc::vec::Vec<T>::push", "std::map<int, Alloc>::insert(int)"] {
+        for name in [
+            "main",
+            "push",
+            "make_list",
+            "alloc::vec::Vec<T>::push",
+            "std::map<int, Alloc>::insert(int)",
+        ] {
             assert!(!allocates(name), "{name}");
         }
     }
