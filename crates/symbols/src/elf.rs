@@ -208,17 +208,22 @@ impl<'s> Elf<'s> {
             elf::ELFCOMPRESS_ZLIB => self.inflate(packed, size),
             elf::ELFCOMPRESS_ZSTD => zstd::Decoder::new(packed)
                 .map_err(|e| e.to_string())
-                .and_then(|decoder| self.keep(decoder, size)),
+                .and_then(|decoder| self.keep(decoder, packed.len(), size)),
             other => Err(format!("compressed in an unknown way, {other}")),
         }
         .map_err(damaged)
     }
 
     fn inflate(&self, packed: &[u8], size: u64) -> Result<&'s [u8], String> {
-        self.keep(flate2::read::ZlibDecoder::new(packed), size)
+        self.keep(flate2::read::ZlibDecoder::new(packed), packed.len(), size)
     }
 
-    fn keep(&self, decoder: impl Read, size: u64) -> Result<&'s [u8], String> {
+    fn keep(&self, decoder: impl Read, packed: usize, size: u64) -> Result<&'s [u8], String> {
+        // zlib cannot do better than 1:1032.
+        const SMALL: u64 = 16 << 20;
+        if size > SMALL.max((packed as u64).saturating_mul(2048)) {
+            return Err(format!("{size} bytes announced by {packed}"));
+        }
         let mut bytes = Vec::new();
         let read = decoder.take(size).read_to_end(&mut bytes);
         read.map_err(|e| e.to_string())?;

@@ -23,11 +23,11 @@ pub struct Disk;
 
 impl Files for Disk {
     fn open(&self, path: &Path) -> io::Result<Box<dyn Input>> {
-        let file = std::fs::File::open(path)?;
-        if !file.metadata()?.is_file() {
+        // Asked before: opening a pipe would wait.
+        if !std::fs::metadata(path)?.is_file() {
             return Err(io::Error::other("not a file"));
         }
-        Ok(Box::new(file))
+        Ok(Box::new(std::fs::File::open(path)?))
     }
 }
 
@@ -66,6 +66,19 @@ impl<'s> Search<'s> {
         Elf::parse(self.store, path, input)
     }
 
+    /// A file that has to be of a certain build.
+    fn of_build(&self, path: &Path, expected: &BuildId) -> Result<Elf<'s>, Reason> {
+        let found = self.parse(path)?;
+        if found.build_id == *expected || self.options.force {
+            return Ok(found);
+        }
+        Err(Reason::BuildIdDiffers {
+            path: path.to_path_buf(),
+            expected: expected.clone(),
+            found: found.build_id,
+        })
+    }
+
     /// The first candidate that is there and accepted. Otherwise why not: of candidates that are there first.
     fn first<T>(
         &self,
@@ -93,16 +106,10 @@ impl<'s> Search<'s> {
         if let (Some(kept), Some(_)) = (path.strip_suffix(b" (deleted)"), id) {
             candidates.extend(self.rooted(path_of(kept)));
         }
-        let accept = |path: &Path| {
-            let elf = self.parse(path)?;
-            match id {
-                Some(id) if id != elf.build_id.0 && !self.options.force => Err(Reason::BuildIdDiffers {
-                    path: path.to_path_buf(),
-                    expected: BuildId(id.to_vec()),
-                    found: elf.build_id,
-                }),
-                _ => Ok(elf),
-            }
+        let id = id.map(|id| BuildId(id.to_vec()));
+        let accept = |path: &Path| match &id {
+            Some(id) => self.of_build(path, id),
+            None => self.parse(path),
         };
         let found = self.first(&candidates, accept);
         found.map_err(|why| why.unwrap_or_else(|| Reason::NotFound(recorded.to_path_buf())))
@@ -125,20 +132,11 @@ impl<'s> Search<'s> {
 
     /// The debug information of a program that has none itself.
     pub fn debug_file(&self, elf: &Elf<'s>) -> Result<Elf<'s>, Option<Reason>> {
-        let same_build = |path: &Path| {
-            let found = self.parse(path)?;
-            if found.build_id == elf.build_id || self.options.force {
-                return Ok(found);
-            }
-            Err(Reason::BuildIdDiffers {
-                path: path.to_path_buf(),
-                expected: elf.build_id.clone(),
-                found: found.build_id,
-            })
-        };
         let mut refused = None;
         if !elf.build_id.0.is_empty() {
-            match self.first(&self.by_build_id(&elf.build_id), same_build) {
+            match self.first(&self.by_build_id(&elf.build_id), |path| {
+                self.of_build(path, &elf.build_id)
+            }) {
                 Ok(found) => return Ok(found),
                 Err(why) => refused = why,
             }
@@ -191,18 +189,7 @@ impl<'s> Search<'s> {
         let mut candidates = vec![dir.join(name)];
         candidates.extend(self.rooted(name));
         candidates.extend(self.by_build_id(&id));
-        let accept = |path: &Path| {
-            let found = self.parse(path)?;
-            if found.build_id == id || self.options.force {
-                return Ok(found);
-            }
-            Err(Reason::BuildIdDiffers {
-                path: path.to_path_buf(),
-                expected: id.clone(),
-                found: found.build_id,
-            })
-        };
-        let found = self.first(&candidates, accept);
+        let found = self.first(&candidates, |path| self.of_build(path, &id));
         Some(found.map_err(|why| why.unwrap_or_else(|| Reason::SupplementaryMissing(name.to_path_buf()))))
     }
 

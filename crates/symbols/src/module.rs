@@ -149,6 +149,12 @@ impl<'s> Module<'s> {
         segment.vaddr.checked_add(offset - segment.offset)
     }
 
+    /// Is an address in a segment that the program may write?
+    pub fn is_writable(&self, vaddr: u64) -> bool {
+        let inside = |s: &Segment| vaddr.checked_sub(s.vaddr).is_some_and(|at| at < s.memsz);
+        self.elf.segments.iter().any(|s| s.writable && inside(s))
+    }
+
     /// What had to be done without: debug files that were refused, split units that are missing.
     pub fn reasons(&self) -> Vec<Reason> {
         let mut reasons = Vec::new();

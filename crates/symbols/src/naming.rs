@@ -98,6 +98,10 @@ fn data(module: &Module<'_>, seen: &Seen, operand: Option<&Operand>, role: Role)
     match &seen.target {
         Target::Stack if role != Role::Data && explicit.is_none() => Data::Stack,
         Target::Stack if explicit.is_none_or(of_frame) => Data::Stack,
+        Target::Static(vaddr) if explicit.is_some_and(Operand::is_direct) => match module.is_writable(*vaddr) {
+            true => Data::Other,
+            false => Data::Constant,
+        },
         Target::Object(name) => Data::Object {
             name: name.clone(),
             pointer,

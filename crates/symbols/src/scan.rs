@@ -220,7 +220,9 @@ impl<'t> Scanner<'t> {
             return true;
         }
         // A procedure; a type.
-        if (fortran && word.eq_ignore_ascii_case("call")) || (!fortran && word == "as") {
+        let before_name = ["call", "subroutine", "function", "program", "module"];
+        let named = fortran && before_name.iter().any(|w| word.eq_ignore_ascii_case(w));
+        if named || (!fortran && word == "as") {
             self.at += 1;
             return true;
         }

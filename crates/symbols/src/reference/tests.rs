@@ -176,6 +176,15 @@ fn through_pointers() {
         ("p->next_Read_0 p->next", "q_Read_1 *q++")
     );
     assert_eq!(found[3], "p->v_Read_3 p->v[2]");
+    // A vector's own fields are behind its name; a method's object is not named at all.
+    let vector = "s += ps[i].y * w[i] + cells[i];\n";
+    let points = [through("ps._M_impl._M_start"), through("this.cells"), through("w")];
+    let expected = ["ps_Read_0 ps", "cells_Read_1 cells", "w_Read_2 w[i]"];
+    assert_eq!(named(&points, vector), expected);
+    assert_eq!(
+        named(&[pointed(Access::Read, 1, None)], "s += n.v;\n"),
+        ["n.v_Read_0 n.v"]
+    );
     let rows = "s += rows[i][j];\n";
     // Two loads, of the row and of the element, as clang gives them; and one of a true array.
     let start = [pointed(Access::Read, 1, Some(6)), pointed(Access::Read, 1, Some(6))];
@@ -209,11 +218,21 @@ fn without_a_source() {
         file: None,
         ..read("", 9)
     });
+    for data in [Data::Constant, Data::Other] {
+        points.push(Point { data, ..read("", 9) });
+    }
     let found = references(&points, none);
     let names: Vec<&str> = found.iter().map(|r| r.name.as_str()).collect();
     assert_eq!(
         names,
-        ["m.xz_Read_0", "ref_Write_1", "stack_Read_2", "heap:node_Read_3"]
+        [
+            "m.xz_Read_0",
+            "ref_Write_1",
+            "stack_Read_2",
+            "heap:node_Read_3",
+            "const_Read_4",
+            "ref_Read_5"
+        ]
     );
     assert_eq!(found[0].variable.as_deref(), Some("m.xz[][]"));
     assert!(found.iter().all(|r| r.source.is_none() && !r.certain));

@@ -104,6 +104,26 @@ fn shapes_of_c() {
 }
 
 #[test]
+fn thread_locals_are_where_the_program_has_them() {
+    for flags in [&["-g"][..], &["-g", "-static"], &[]] {
+        let built = build("threads.c", "gcc", flags);
+        let store = Store::default();
+        let module = open(&store, &built.program);
+        let block = module.tls().unwrap().executable_offset();
+        let output = std::process::Command::new(&built.program).output().unwrap();
+        let output = String::from_utf8(output.stdout).unwrap();
+        let told: Vec<(&str, &str)> = output.lines().filter_map(|line| line.split_once(' ')).collect();
+        assert_eq!(told.len(), 3);
+        for (name, offset) in told {
+            let Place::Tls(at) = variable(&module, name).place else {
+                panic!("{name}")
+            };
+            assert_eq!(block + at as i64, offset.parse::<i64>().unwrap(), "{name} {flags:?}");
+        }
+    }
+}
+
+#[test]
 fn classes_of_cpp() {
     for (compiler, flags) in [("g++", ["-g"]), ("clang++", ["-g"]), ("g++", ["-gdwarf-4"])] {
         println!("{compiler} {flags:?}");
