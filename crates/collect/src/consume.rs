@@ -10,7 +10,7 @@ use crate::decode::{advance, derive, step, Consumer, Run};
 use crate::linear::Linear;
 use crate::points::Points;
 use crate::shape::{as_loop, count, expand, Values};
-use crate::{Block, Counts, Cut, DecodeError, Table, MOST_ACCESSES};
+use crate::{Block, Counts, Cut, DecodeError, Noted, Table, MOST_ACCESSES};
 use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Point, Thread};
 use memtrail_tracee::XsaveTable;
 use memtrail_translate::plan::{PlannedAccess, Shape};
@@ -44,6 +44,8 @@ pub struct Expander<'x, S: AccessSink> {
     one_by_one: bool,
     /// The sink wants fetches.
     fetches: bool,
+    /// The sink wants notes.
+    notes: bool,
 }
 
 /// What is left of a run.
@@ -82,6 +84,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         Expander {
             xsave,
             fetches: sink.wants_fetches(),
+            notes: sink.wants_notes(),
             sink,
             batch: vec![NO_ACCESS; BATCH],
             filled: 0,
@@ -452,6 +455,18 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
     fn linear_fetching(&mut self, linear: &Linear<'_>, accesses: u64) {
         self.write(linear);
         self.left -= accesses;
+    }
+
+    fn wants_notes(&self) -> bool {
+        self.notes
+    }
+
+    fn noted(&mut self, thread: Thread, number: u64, noted: &Noted) {
+        let sink = self.flush();
+        match noted {
+            Noted::Note(note) => sink.numbered(thread, number, note),
+            Noted::Fork { child } => sink.forked(thread, number, *child),
+        }
     }
 
     fn full(&self) -> bool {

@@ -20,9 +20,9 @@
 use crate::consume::Tally;
 use crate::linear::{Linear, Slots};
 use crate::table::{Block, Found, Table};
-use crate::{DecodeError, MOST_ACCESSES};
+use crate::{DecodeError, Noted, MOST_ACCESSES};
 use memtrail_model::Thread;
-use memtrail_ring::record::special_words;
+use memtrail_ring::record::{is_note, special_words};
 use memtrail_ring::record::{left, CUT, END, FIRST_BLOCK, LEFT, SIGNAL, SIGRETURN, STATE};
 use memtrail_translate::plan::{LoopPlan, Plan, Step, FIRST, FS, GS, RSP};
 
@@ -96,6 +96,12 @@ pub trait Consumer {
     /// One execution with its fetches, and how many accesses are among them.
     fn linear_fetching(&mut self, _linear: &Linear<'_>, _accesses: u64) {}
     fn mark(&mut self, _thread: Thread, _mark: Mark) {}
+    /// Whether [`Consumer::noted`] is wanted.
+    fn wants_notes(&self) -> bool {
+        false
+    }
+    /// A note, and its number among those of its address space.
+    fn noted(&mut self, _thread: Thread, _number: u64, _noted: &Noted) {}
 }
 
 /// What decoding goes on from between two buffers of a thread: with it, a thread's records can be
@@ -207,7 +213,7 @@ pub fn tail(table: &Table, words: &[u64], complete: usize) -> Result<Tail, Decod
     if at <= complete || matches!(words.get(at), Some(&END)) {
         return Ok(Tail { keep: at, lost: 0 });
     }
-    let whole = matches!(words[keep], CUT | STATE | LEFT..);
+    let whole = matches!(words[keep], CUT | STATE | LEFT..) || is_note(words[keep]);
     Ok(Tail {
         keep: if whole { at } else { keep },
         lost: u64::from(!whole),
@@ -352,6 +358,12 @@ impl ThreadDecoder {
     fn special<C: Consumer>(&mut self, words: &[u64], consumer: &mut C) -> Result<(), DecodeError> {
         match words[0] {
             STATE => self.carried.copy_from_slice(&words[1..4]),
+            head if is_note(head) => {
+                if consumer.wants_notes() {
+                    let (number, noted) = Noted::parse(words).ok_or(DecodeError::BadNote { head })?;
+                    consumer.noted(self.thread, number, &noted);
+                }
+            }
             SIGNAL => consumer.mark(self.thread, Mark::Signal(words[1])),
             SIGRETURN => consumer.mark(self.thread, Mark::SignalReturn),
             _ => return Err(DecodeError::CutWithoutBlock),

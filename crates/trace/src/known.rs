@@ -6,7 +6,7 @@ use crate::leaves::Leaves;
 use crate::modules::Module;
 use crate::reader::{Chunk, Ending, Reader};
 use crate::{blocks, events, Error, Totals};
-use memtrail_collect::{DecodeError, Message, Table, XsaveTable};
+use memtrail_collect::{DecodeError, Message, Names, Table, XsaveTable};
 use memtrail_model::Thread;
 use memtrail_ring::record::FIRST_BLOCK;
 use std::collections::{BTreeMap, HashMap};
@@ -40,6 +40,8 @@ pub struct Known {
     /// By serial number.
     pub threads: BTreeMap<u32, ThreadInfo>,
     pub modules: Vec<Module>,
+    /// What the numbers in notes stand for.
+    pub names: Names,
     /// Chunks of streams, in file order.
     pub streams: Vec<Chunk>,
     pub ending: Ending,
@@ -60,6 +62,7 @@ impl Known {
             messages: Vec::new(),
             threads: BTreeMap::new(),
             modules: Vec::new(),
+            names: Names::default(),
             streams: Vec::new(),
             ending: reader.ending(),
         };
@@ -136,6 +139,7 @@ impl Known {
             }
             _ => {}
         }
+        self.names.learn(&message);
         self.messages.push((process, message));
     }
 

@@ -1,6 +1,6 @@
 //! What stands between a chunk's accesses and whoever wants them: leaves out what comes before the selection, and lets no more
 //! through than the chunk's head promises and the selection asks for.
-use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Next, Repeat};
+use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Next, Note, Repeat, Thread};
 
 /// Accesses handed on in one go when a loop is entered in its middle.
 const BATCH: usize = 512;
@@ -197,6 +197,22 @@ impl<S: AccessSink> AccessSink for Gate<S> {
         self.sink.leaves();
     }
 
+    fn wants_notes(&self) -> bool {
+        self.sink.wants_notes()
+    }
+
+    fn numbered(&mut self, thread: Thread, number: u64, note: &Note) {
+        if self.skip == 0 && self.wanted > 0 {
+            self.sink.numbered(thread, number, note);
+        }
+    }
+
+    fn forked(&mut self, thread: Thread, number: u64, child: Option<u32>) {
+        if self.skip == 0 && self.wanted > 0 {
+            self.sink.forked(thread, number, child);
+        }
+    }
+
     fn done(&self) -> bool {
         self.wanted == 0 || self.sink.done()
     }
@@ -205,7 +221,7 @@ impl<S: AccessSink> AccessSink for Gate<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memtrail_model::{Point, Thread};
+    use memtrail_model::Point;
 
     #[derive(Default)]
     struct Seen {
