@@ -36,6 +36,8 @@ pub enum Action {
     Catch = 5,
     /// Jumps up the stack: calls that are under way will never return.
     Jump = 6,
+    /// Makes an exception: an allocation function that is under way has failed, and what the exception needs is not its own.
+    Throw = 7,
 }
 
 /// A function by what it does and where its arguments are. Arguments are numbered from 1; 0: there is none.
@@ -79,6 +81,7 @@ impl Function {
             4 => Action::Store,
             5 => Action::Catch,
             6 => Action::Jump,
+            7 => Action::Throw,
             _ => return None,
         };
         Some(Function {

@@ -63,6 +63,12 @@ fn argument(t: &Thread, number: u8) -> u64 {
     register.map_or(0, |&r| t.regs[r])
 }
 
+impl Call {
+    fn by_user(&self) -> bool {
+        Function::unpack(self.function).is_some_and(|f| f.by_user)
+    }
+}
+
 impl Calls {
     /// Forgets calls that can never return, seen from a call at `slot` that returns to `back`.
     fn forget(&mut self, slot: u64, back: u64, alternate: bool) {
@@ -98,13 +104,18 @@ pub fn arrive(t: &mut Thread, hook: Hook, back: u64) -> Option<Call> {
         function: function.pack(),
         id: hook.id,
         alternate,
-        bytes: argument(t, function.size).wrapping_mul(times),
+        bytes: argument(t, function.size).saturating_mul(times),
         block: argument(t, function.block),
     };
     match function.action {
         Action::Catch => return None,
         Action::Jump => {
             t.calls.count = 0;
+            return None;
+        }
+        Action::Throw => {
+            let failed = t.calls.innermost().next().is_some_and(|(_, c)| !c.by_user());
+            t.calls.count -= failed as usize;
             return None;
         }
         Action::Free if call.block == 0 => return None,
@@ -119,7 +130,7 @@ pub fn arrive(t: &mut Thread, hook: Hook, back: u64) -> Option<Call> {
             }
             // The one before was left without returning.
             stale = Some(i);
-        } else if !Function::unpack(other.function).is_some_and(|f| f.by_user) {
+        } else if !other.by_user() {
             return None;
         }
     }

@@ -153,6 +153,21 @@ impl Known {
             .unwrap_or(0)
     }
 
+    /// Processes that began as copies of others, and those.
+    pub fn forks(&self) -> BTreeMap<u32, u32> {
+        const FORKED: u32 = 1;
+        let fork = |(_, message): &(u32, Message)| match *message {
+            Message::Process {
+                process,
+                parent,
+                how: FORKED,
+                ..
+            } => Some((process, parent)),
+            _ => None,
+        };
+        self.messages.iter().filter_map(fork).collect()
+    }
+
     /// Time stamp counter when the recording began.
     pub fn beginning(&self) -> u64 {
         let threads = self.threads.values().map(|t| t.start);

@@ -168,6 +168,6 @@ fn kind(action: Action) -> Option<HookKind> {
         Action::Allocate | Action::Store => Some(HookKind::Allocates),
         Action::Free => Some(HookKind::Frees),
         Action::Resize => Some(HookKind::Resizes),
-        Action::Catch | Action::Jump => None,
+        Action::Catch | Action::Jump | Action::Throw => None,
     }
 }

@@ -101,6 +101,7 @@ const AFTER_DELETE: [&str; 6] = [
 
 /// Ways in which calls end without returning.
 const CATCH: [&str; 1] = ["__cxa_begin_catch"];
+const THROW: [&str; 1] = ["__cxa_allocate_exception"];
 const JUMP: [&str; 5] = ["longjmp", "_longjmp", "siglongjmp", "__longjmp_chk", "____longjmp_chk"];
 
 impl Allocators {
@@ -134,6 +135,7 @@ impl Allocators {
             }
         }
         add("", &CATCH.map(|name| (name, Function::new(Action::Catch, 0, 0, 0))));
+        add("", &THROW.map(|name| (name, Function::new(Action::Throw, 0, 0, 0))));
         add("", &JUMP.map(|name| (name, Function::new(Action::Jump, 0, 0, 0))));
         Allocators { functions }
     }

@@ -16,6 +16,8 @@ pub(super) struct Gate<S> {
     pub wanted: u64,
     /// There were more than promised.
     pub surplus: bool,
+    /// The address space of the thread, if the sink is to be told of forks as such.
+    pub space: Option<u32>,
     /// The sink wants fetches. They are neither promised nor left out by number: what follows an access goes with the next one.
     pub fetches: bool,
 }
@@ -47,6 +49,7 @@ impl<S: AccessSink> Gate<S> {
             promised: 0,
             wanted,
             surplus: false,
+            space: None,
         }
     }
 
@@ -208,8 +211,10 @@ impl<S: AccessSink> AccessSink for Gate<S> {
     }
 
     fn forked(&mut self, thread: Thread, number: u64, child: Option<u32>) {
-        if self.skip == 0 && self.wanted > 0 {
-            self.sink.forked(thread, number, child);
+        match (self.space, child) {
+            _ if self.skip > 0 || self.wanted == 0 => {}
+            (Some(parent), Some(child)) => self.sink.forks(parent, child),
+            _ => self.sink.forked(thread, number, child),
         }
     }
 

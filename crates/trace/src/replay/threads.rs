@@ -9,12 +9,13 @@
 use super::gate::{count, end_of};
 use super::player::Player;
 use super::select::{Part, Selection};
+use super::turns::{Member, Turns};
 use super::{parse, Input};
 use crate::known::Known;
 use crate::Error;
-use memtrail_collect::{interleave, Segment, Stream};
-use memtrail_model::{Access, AccessSink};
-use std::cell::Cell;
+use memtrail_collect::{interleave, Noted, Segment, Stream};
+use memtrail_model::{Access, AccessSink, Note, Thread};
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{self, Read, Seek};
 use std::rc::Rc;
@@ -23,15 +24,53 @@ use std::thread::{Builder, Scope};
 
 /// Accesses in a batch.
 const BATCH: usize = 4096;
+/// A segment of no accesses.
+const NOTHING: Segment = Segment {
+    begin: 0,
+    end: 0,
+    accesses: 0,
+};
 /// Batches under way.
 const AHEAD: usize = 2;
 const STACK_BYTES: usize = 1 << 20;
+
+/// Accesses, and what stands between them.
+#[derive(Default)]
+struct Batch {
+    accesses: Vec<Access>,
+    /// In order, each with the number of accesses before it.
+    notes: VecDeque<(usize, Numbered)>,
+}
+
+/// A note and its number.
+#[derive(Clone, Copy)]
+struct Numbered {
+    number: u64,
+    noted: Noted,
+}
+
+impl Numbered {
+    /// A new image begins with it.
+    fn is_fresh(&self) -> bool {
+        matches!(&self.noted, Noted::Note(note) if Noted::is_new_image(note))
+    }
+}
+
+impl Batch {
+    fn is_empty(&self) -> bool {
+        self.accesses.is_empty() && self.notes.is_empty()
+    }
+
+    fn note(&mut self, number: u64, noted: Noted) {
+        self.notes.push_back((self.accesses.len(), Numbered { number, noted }));
+    }
+}
 
 /// From a thread that decodes.
 enum Sent {
     /// When the accesses happened that come next.
     Segments(Vec<Segment>),
-    Batch(Vec<Access>),
+    Batch(Batch),
     Failed(Error),
 }
 
@@ -50,10 +89,11 @@ impl From<Error> for End {
 
 /// The sink of a thread that decodes.
 struct Courier {
-    batch: Vec<Access>,
+    batch: Batch,
     out: SyncSender<Sent>,
-    used: Receiver<Vec<Access>>,
+    used: Receiver<Batch>,
     fetches: bool,
+    notes: bool,
     gone: bool,
 }
 
@@ -63,10 +103,19 @@ impl Courier {
     }
     fn send_batch(&mut self) {
         if !self.batch.is_empty() {
-            let mut next = self.used.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
-            next.clear();
+            let mut next = self.used.try_recv().unwrap_or_default();
+            next.accesses.clear();
             let batch = std::mem::replace(&mut self.batch, next);
             self.send(Sent::Batch(batch));
+        }
+    }
+}
+
+impl Courier {
+    fn add(&mut self, number: u64, noted: Noted) {
+        self.batch.note(number, noted);
+        if self.batch.notes.len() == BATCH {
+            self.send_batch();
         }
     }
 }
@@ -74,13 +123,22 @@ impl Courier {
 impl AccessSink for Courier {
     fn accesses(&mut self, mut batch: &[Access]) {
         while !batch.is_empty() && !self.gone {
-            let room = (BATCH - self.batch.len()).min(batch.len());
-            self.batch.extend_from_slice(&batch[..room]);
+            let room = (BATCH - self.batch.accesses.len()).min(batch.len());
+            self.batch.accesses.extend_from_slice(&batch[..room]);
             batch = &batch[room..];
-            if self.batch.len() == BATCH {
+            if self.batch.accesses.len() == BATCH {
                 self.send_batch();
             }
         }
+    }
+    fn wants_notes(&self) -> bool {
+        self.notes
+    }
+    fn numbered(&mut self, _thread: Thread, number: u64, note: &Note) {
+        self.add(number, Noted::Note(*note));
+    }
+    fn forked(&mut self, _thread: Thread, number: u64, child: Option<u32>) {
+        self.add(number, Noted::Fork { child });
     }
     fn wants_fetches(&self) -> bool {
         self.fetches
@@ -121,7 +179,7 @@ fn decode<R: Read + Seek>(input: &Input<'_, R>, known: &Known, part: Part, couri
 /// A thread that decodes, seen from outside.
 struct Running {
     sent: Receiver<Sent>,
-    used: Sender<Vec<Access>>,
+    used: Sender<Batch>,
 }
 
 /// One recorded thread.
@@ -134,9 +192,11 @@ struct Remote<'scope, 'env, 'r, R> {
     /// Its first access was promised before it was started.
     promised: bool,
     segments: VecDeque<Segment>,
-    batch: Vec<Access>,
+    batch: Batch,
     /// Accesses of the batch already handed on.
     taken: usize,
+    /// Its notes have to wait for those of other threads.
+    turn: Option<Turn>,
     /// The sink wants fetches.
     fetches: bool,
     /// Accesses still wanted of all threads together.
@@ -149,10 +209,11 @@ impl<R: Read + Seek + Send> Remote<'_, '_, '_, R> {
             let (out, sent) = sync_channel(AHEAD);
             let (used, back) = channel();
             let courier = Courier {
-                batch: Vec::with_capacity(BATCH),
+                batch: Batch::default(),
                 out,
                 used: back,
                 fetches: self.fetches,
+                notes: self.turn.is_some(),
                 gone: false,
             };
             let (input, known, part) = (self.input, self.known, self.part.clone());
@@ -186,6 +247,24 @@ impl<R: Read + Seek + Send> Remote<'_, '_, '_, R> {
         Ok(true)
     }
 
+    /// Hands on the notes that come before the next access. Returns `false` if it is not the turn of one.
+    fn notes<S: AccessSink>(&mut self, sink: &mut S) -> bool {
+        let Some(turn) = &mut self.turn else { return true };
+        if !turn.begin(sink) {
+            return false;
+        }
+        while let Some(&(at, note)) = self.batch.notes.front() {
+            if at > self.taken {
+                break;
+            }
+            if !turn.take(self.part.thread, &note, sink) {
+                return false;
+            }
+            self.batch.notes.pop_front();
+        }
+        true
+    }
+
     /// A segment of what has not been promised.
     fn next_segment(&mut self) -> Option<Segment> {
         let mut segment = self.segments.pop_front()?;
@@ -215,22 +294,51 @@ impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
             if let Some(segment) = self.next_segment() {
                 return Ok(Some(segment));
             }
-            if self.fetches && self.taken < self.batch.len() {
+            if let Some(&(at, _)) = self.batch.notes.front() {
+                if at > self.taken {
+                    // Fetches that follow the last access.
+                    sink.accesses(&self.batch.accesses[self.taken..at]);
+                    self.taken = at;
+                }
+                return Ok(Some(NOTHING));
+            }
+            if self.fetches && self.taken < self.batch.accesses.len() {
                 // What follows the last access of the chunk.
-                sink.accesses(&self.batch[self.taken..]);
-                self.taken = self.batch.len();
+                sink.accesses(&self.batch.accesses[self.taken..]);
+                self.taken = self.batch.accesses.len();
             }
             if !self.receive()? {
+                if let Some(turn) = &mut self.turn {
+                    turn.end();
+                }
                 return Ok(None);
             }
         }
     }
 
-    fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<(), End> {
-        let mut wanted = n.min(self.left.get()) as usize;
-        self.left.set(self.left.get() - wanted as u64);
+    fn settle<S: AccessSink>(&mut self, sink: &mut S) -> Result<bool, End> {
+        Ok(self.notes(sink))
+    }
+
+    fn insist(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            turn.insists = true;
+        }
+    }
+
+    fn waits_for(&self) -> u64 {
+        self.turn.as_ref().map_or(0, Turn::number)
+    }
+
+    fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<u64, End> {
+        let n = n.min(self.left.get());
+        let mut wanted = n as usize;
         while wanted > 0 {
-            let rest = &self.batch[self.taken..];
+            if !self.notes(sink) {
+                break;
+            }
+            let until = self.batch.notes.front().map_or(self.batch.accesses.len(), |n| n.0);
+            let rest = &self.batch.accesses[self.taken..until];
             if !rest.is_empty() {
                 let (end, accesses) = first(rest, wanted, self.fetches);
                 sink.accesses(&rest[..end]);
@@ -239,16 +347,98 @@ impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
             } else if !self.receive()? {
                 if self.promised {
                     // All of it happened after what was selected.
-                    return Ok(());
+                    return Ok(n);
                 }
                 let (at, what) = (self.part.chunks[0].at, "a thread's accesses end too early");
                 return Err(Error::Damaged { at, what }.into());
             }
         }
+        let produced = n - wanted as u64;
+        self.left.set(self.left.get() - produced);
         if self.left.get() == 0 || sink.done() {
             return Err(End::Enough);
         }
-        Ok(())
+        Ok(produced)
+    }
+}
+
+/// A recorded thread's part in the order of notes.
+struct Turn {
+    turns: Rc<RefCell<Turns>>,
+    member: Member,
+    /// The space whose notes its own are numbered with, until a new image begins, and from then on.
+    space: u32,
+    next_space: u32,
+    begun: bool,
+    ended: bool,
+    /// Its next note waits for nobody.
+    insists: bool,
+}
+
+impl Turn {
+    fn new(known: &Known, part: &Part, member: Member, turns: Rc<RefCell<Turns>>) -> Turn {
+        let space = part.chunks[0].head.stream.process;
+        turns.borrow_mut().join(space);
+        Turn {
+            turns,
+            member,
+            space,
+            next_space: known.space(part.thread),
+            begun: false,
+            ended: false,
+            insists: false,
+        }
+    }
+
+    fn number(&self) -> u64 {
+        self.turns.borrow().number(self.space, self.member)
+    }
+
+    /// Before anything is handed on. Returns `false` if the process is still to be forked.
+    fn begin<S: AccessSink>(&mut self, sink: &mut S) -> bool {
+        if !self.begun {
+            let mut turns = self.turns.borrow_mut();
+            if !self.insists && turns.awaits_fork(self.space) {
+                return false;
+            }
+            if let Some(parent) = turns.fork(self.space) {
+                sink.forks(parent, self.space);
+            }
+            (self.begun, self.insists) = (true, false);
+        }
+        true
+    }
+
+    /// Hands a note on if it is its turn.
+    fn take<S: AccessSink>(&mut self, thread: Thread, note: &Numbered, sink: &mut S) -> bool {
+        let mut turns = self.turns.borrow_mut();
+        let (number, fresh) = (note.number, note.is_fresh());
+        if !turns.may(self.space, self.member, number, fresh) && !self.insists {
+            return false;
+        }
+        self.insists = false;
+        if fresh && self.space != self.next_space {
+            turns.leave(self.space, self.member);
+            turns.join(self.next_space);
+            self.space = self.next_space;
+        }
+        turns.went(self.space, self.member, number, fresh);
+        match &note.noted {
+            Noted::Note(note) => sink.numbered(thread, number, note),
+            Noted::Fork { child: Some(child) } => {
+                turns.fork(*child);
+                sink.forks(self.space, *child);
+            }
+            Noted::Fork { child: None } => {}
+        }
+        true
+    }
+
+    /// Nothing more comes.
+    fn end(&mut self) {
+        if !std::mem::replace(&mut self.ended, true) {
+            self.turns.borrow_mut().leave(self.space, self.member);
+        }
     }
 }
 
@@ -280,12 +470,20 @@ pub(super) fn together<R: Read + Seek + Send, S: AccessSink>(
             running: None,
             promised: false,
             segments: VecDeque::new(),
-            batch: Vec::new(),
+            batch: Batch::default(),
             taken: 0,
+            turn: None,
             fetches: sink.wants_fetches(),
             left: left.clone(),
         };
         let mut remotes: Vec<_> = parts.into_iter().map(remote).collect();
+        if sink.wants_notes() {
+            let turns = Turns::new(known.forks(), selection.from.is_some());
+            let turns = Rc::new(RefCell::new(turns));
+            for (i, remote) in remotes.iter_mut().enumerate() {
+                remote.turn = Some(Turn::new(known, &remote.part, i, turns.clone()));
+            }
+        }
         interleave(&mut remotes, selection.order, sink)
     });
     match ended {
