@@ -1,5 +1,5 @@
 // Markers in Rust, and what the library allocates.
-// guest: build=dynamic
+// guest: build=dynamic scope=exe
 #[path = "../../crates/marker/src/lib.rs"]
 mod marker;
 

@@ -28,6 +28,13 @@ pub struct ThreadInfo {
     pub end: Option<(u32, u64)>,
 }
 
+/// The chunks that define texts and hooks, by their offsets.
+#[derive(Debug, Default)]
+pub(crate) struct Definitions {
+    pub texts: HashMap<u32, u64>,
+    pub hooks: HashMap<u32, u64>,
+}
+
 /// Everything a recording defines, as far as it is whole.
 #[derive(Debug)]
 pub struct Known {
@@ -42,6 +49,8 @@ pub struct Known {
     pub modules: Vec<Module>,
     /// What the numbers in notes stand for.
     pub names: Names,
+    /// Where in the file texts and hooks are defined.
+    pub(crate) definitions: Definitions,
     /// Chunks of streams, in file order.
     pub streams: Vec<Chunk>,
     pub ending: Ending,
@@ -63,6 +72,7 @@ impl Known {
             threads: BTreeMap::new(),
             modules: Vec::new(),
             names: Names::default(),
+            definitions: Definitions::default(),
             streams: Vec::new(),
             ending: reader.ending(),
         };
@@ -94,7 +104,7 @@ impl Known {
             }
             Kind::Events => {
                 let columns = reader.columns(chunk)?;
-                events::decode(&columns, |e| self.event(e)).map_err(|what| Error::Damaged { at, what })?;
+                events::decode(&columns, |e| self.event(e, at)).map_err(|what| Error::Damaged { at, what })?;
             }
             Kind::Index | Kind::End => {
                 let what = "the index or the totals stand in the middle";
@@ -114,7 +124,7 @@ impl Known {
         Ok(())
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: Event, at: u64) {
         let (process, message) = match event {
             Event::Module(module) => return self.modules.push(module),
             Event::Message(process, message) => (process, message),
@@ -137,6 +147,8 @@ impl Known {
                     info.end = Some((status, tsc));
                 }
             }
+            Message::Text { id, .. } => drop(self.definitions.texts.insert(id, at)),
+            Message::Hook { id, .. } => drop(self.definitions.hooks.insert(id, at)),
             _ => {}
         }
         self.names.learn(&message);
