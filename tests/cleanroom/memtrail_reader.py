@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A reader of memtrail recordings, version 3, written from trace-format.md alone.
+"""A reader of memtrail recordings, version 4, written from trace-format.md alone.
 
     memtrail_reader.py FILE [--thread T]
 
@@ -15,7 +15,7 @@ import zlib
 from mtr_container import (BLOCKS, END, EVENTS, INDEX, LOW, MASK, STREAM, Chunk, CutOff, Damage, need,
                            read_prologue, unpack_columns)
 from mtr_plans import RSP, Blocks, Cut
-from mtr_stream import CUT, LEFT, STATE, Stream
+from mtr_stream import CUT, LEFT, NOTES, STATE, Stream
 
 # --------------------------------------------------------------------------------------------------- EVENTS
 
@@ -25,6 +25,7 @@ class Events:
 
     def __init__(self):
         self.processes, self.threads, self.modules, self.log = {}, {}, set(), []
+        self.texts, self.hooks = {}, {}
 
     def add(self, chunk):
         (column,) = unpack_columns(chunk, ["events"])
@@ -44,7 +45,7 @@ class Events:
 
     def event(self, column, chunk):
         what = column.byte()
-        need(1 <= what <= 8, f"{chunk.name}: unknown event {what}")
+        need(1 <= what <= 10, f"{chunk.name}: unknown event {what}")
         process = column.number() if what != 8 else None
         if what == 1:
             serial, parent, pid, how = (column.number() for _ in range(4))
@@ -71,6 +72,20 @@ class Events:
             event = "EXIT", process, column.number()
         elif what == 7:
             event = "WARN", process, column.text()
+        elif what == 9:
+            number, text = column.number(), column.text()
+            need(number not in self.texts, f"{chunk.name}: TEXT {number} is defined twice")
+            self.texts[number] = text
+            event = "TEXT", process, number, text
+        elif what == 10:
+            number, kind, named = column.number(), column.number(), column.number()
+            self.likely_address = self.likely_address + column.signed() & MASK
+            text = column.number()
+            need(1 <= kind <= 3 and named <= 1, f"{chunk.name}: HOOK of unknown kind")
+            need(number not in self.hooks, f"{chunk.name}: HOOK {number} is defined twice")
+            need(text in self.texts, f"{chunk.name}: HOOK before its TEXT")
+            self.hooks[number] = kind, named, self.likely_address, text
+            event = "HOOK", process, number, *self.hooks[number]
         else:
             path, build = column.text(), column.number()
             self.modules.add(path)
@@ -90,7 +105,8 @@ class Totals:
 class Thread:
     """Takes a thread's records, one after the other, and makes its accesses."""
 
-    def __init__(self, serial, blocks, header, totals, out, hashing):
+    def __init__(self, serial, blocks, header, totals, out, hashing, events):
+        self.events, self.number = events, 0  # what notes refer to, and the least number of the next
         self.serial, self.blocks, self.header, self.totals = serial, blocks, header, totals
         self.out, self.hashing = out, hashing
         self.carried = [0, 0, 0]
@@ -148,6 +164,20 @@ class Thread:
             elif head >= 64:
                 need(self.has_state, "a block without a STATE before it")
                 self.held = record
+            elif head in NOTES:
+                self.note(*record)
+
+    def note(self, head, number, *words):
+        if head == 12 and words == (0, MASK):
+            need(number == 0, "a new image whose first note is not number 0")
+            self.number = 0
+        need(number >= self.number, "the numbers of notes do not rise")
+        self.number = number + 1
+        if head in (8, 9, 10):
+            need(words[0] in self.events.hooks, f"a note of hook {words[0]}, which is not defined")
+        elif head in (11, 15, 16, 17):
+            text = words[{11: 3, 15: 2, 16: 0, 17: 0}[head]]
+            need(text == LOW or text in self.events.texts, f"a note with text {text}, which is not defined")
 
     def execute(self, cut=None, left=None):
         record, self.held = self.held, None
@@ -324,7 +354,7 @@ def read(data, only, out):
     totals, threads = Totals(), []
     for serial in sorted(streams):
         show = out if only in (None, serial) else None
-        thread = Thread(serial, blocks, header, totals, show, end is not None and "verify" in end)
+        thread = Thread(serial, blocks, header, totals, show, end is not None and "verify" in end, events)
         threads.append(thread)
         try:
             for chunk in streams[serial]:

@@ -6,6 +6,9 @@ from mtr_container import MASK, Bytes, need, signed, unzigzag, unzstd
 CUT, STATE, SIGNAL, SIGRETURN = 2, 3, 4, 5
 LEFT = (1 << 64) - (1 << 31)
 FIXED = {16: (CUT, 5), 24: (STATE, 3), 32: (SIGNAL, 1), 40: (SIGRETURN, 0), 48: (LEFT, 1)}
+# The words of each note behind its head.
+NOTES = {8: 4, 9: 3, 10: 5, 11: 6, 12: 3, 13: 5, 14: 2, 15: 4, 16: 2, 17: 2, 18: 2}
+FIXED.update({8 * head: (head, words) for head, words in NOTES.items()})
 
 
 class Kind:

@@ -54,7 +54,7 @@ class Draft:
 
     def __init__(self, data):
         file = File(data)
-        self.version = 3
+        self.version = 4
         self.header = json.dumps(file.header).encode()
         self.chunks = [(dict(c.head), c.payload) for c in file.chunks]
         self.totals = json.dumps(file.totals).encode()
@@ -195,8 +195,8 @@ def invalid(data):
     yield "not_a_recording", flip(plain, 0)
     yield "prologue_cut_off", plain[:15]
     yield "header_cut_off", plain[: first - 1]
-    yield "version_older", put(plain, 8, struct.pack("<I", 2))
-    yield "version_newer", put(plain, 8, struct.pack("<I", 4))
+    yield "version_older", put(plain, 8, struct.pack("<I", 3))
+    yield "version_newer", put(plain, 8, struct.pack("<I", 5))
     yield "header_too_long", put(plain, 12, struct.pack("<I", (1 << 24) + 1))
     yield "header_checksum", flip(plain, 16)
     d = draft()
@@ -286,8 +286,9 @@ def invalid(data):
 
     # Events.
     events = lambda change: draft().change_columns(EVENTS, 1, column(0, change)).data()
-    yield "event_unknown", events(lambda c: c + b"\x09\0")
+    yield "event_unknown", events(lambda c: c + b"\x0b\0")
     yield "event_cut_off", events(lambda c: c[:-1])
+    yield "hook_of_unknown_kind", events(lambda c: c + b"\x0a\0\0\4\0\0\0")
 
     # Streams.
     changed = lambda change: draft().change_stream(change).data()
@@ -321,6 +322,11 @@ def invalid(data):
     # Records.
     yield "cut_of_no_block", draft().set_leaf(8 * 2, 5).data()
     yield "left_of_no_block", draft().set_leaf(8 * 6, 1).data()
+    d = draft().set_leaf(8 * 9, 3)
+    nothing = dict.fromkeys("accesses reads writes prefetches bytes instructions blocks".split(), 0)
+    totals = {**json.loads(d.totals), **nothing, "ring_words": 4, "verify": []}
+    d.totals = json.dumps(totals).encode()
+    yield "note_of_no_function", d.data()
     loop = next(block for block in draft().blocks() if block.free is not None)
     yield "iteration_without_the_first", draft().set_leaf(8 * (loop.id + 1), len(loop.free)).data()
 

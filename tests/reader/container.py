@@ -6,7 +6,7 @@ import zlib
 
 import zstandard
 
-VERSION = 3
+VERSION = 4
 WORD = (1 << 64) - 1
 LOW32 = (1 << 32) - 1
 

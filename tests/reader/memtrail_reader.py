@@ -16,12 +16,12 @@ import sys
 
 from container import BLOCKS, EVENTS, LOW32, STREAM, WORD, Damage, File, demand, unpack
 from plans import FIRST, GS, PREFETCH, RSP, BlocksDecoder
-from streams import CUT, LEFT, SIGNAL, SIGRETURN, STATE, decode_stream
+from streams import CUT, HOOK_OF, LEFT, NO_TEXT, NOTES, SIGNAL, SIGRETURN, STATE, TEXT_OF, decode_stream
 
 # ---------------------------------------------------------------------------------------------------------------------
 # EVENTS
 
-PROCESS, THREAD, THREAD_END, MAP, UNMAP, EXIT, WARN, MODULE = range(1, 9)
+PROCESS, THREAD, THREAD_END, MAP, UNMAP, EXIT, WARN, MODULE, TEXT, HOOK = range(1, 11)
 EXEC = 2
 
 
@@ -30,7 +30,7 @@ def decode_events(chunk):
     address = time = 0
     while fields.more():
         kind = fields.byte()
-        demand(PROCESS <= kind <= MODULE, "an event of unknown kind")
+        demand(PROCESS <= kind <= HOOK, "an event of unknown kind")
         event = {"event": kind}
         if kind == MODULE:
             event["path"] = fields.text()
@@ -57,6 +57,14 @@ def decode_events(chunk):
             event["status"] = fields.number()
         elif kind == WARN:
             event["text"] = fields.text()
+        elif kind == TEXT:
+            event["id"], event["text"] = fields.number(1 << 32), fields.text()
+        elif kind == HOOK:
+            event["id"], event["kind"] = fields.number(1 << 32), fields.number(1 << 32)
+            demand(1 <= event["kind"] <= 3, "a hook of unknown kind")
+            event["by_user"] = fields.number()
+            event["address"] = address = (address + fields.signed()) & WORD
+            event["text"] = fields.number(1 << 32)
         yield event
 
 
@@ -79,7 +87,8 @@ class Counts:
 class Thread:
     """The records of one thread, one by one, and the accesses that follow."""
 
-    def __init__(self, serial, table, xsave, counts, out):
+    def __init__(self, serial, table, xsave, counts, out, defined):
+        self.defined = defined
         self.serial, self.table, self.xsave, self.counts, self.out = serial, table, xsave, counts, out
         self.carried = [0, 0, 0]
         self.slots = []
@@ -88,6 +97,7 @@ class Thread:
         self.made = 0  # accesses so far
         self.hash = 0
         self.time = 0  # the end of the last chunk
+        self.note_number = 0  # the least that the next note may have
 
     def state(self):
         values = self.slots[FIRST : FIRST + self.loop.words - 1] if self.loop else []
@@ -106,8 +116,20 @@ class Thread:
             self.held = record
         elif head == STATE:
             self.carried = record[1:]
+        elif head in NOTES:
+            self.note(head, record)
         else:
             self.counts.features.add({SIGNAL: "signal", SIGRETURN: "sigreturn"}[head])
+
+    def note(self, head, record):
+        """NOTES: numbers rise, and what is referred to is defined."""
+        fresh = head == 12 and record[2:] == [0, WORD]
+        demand(record[1] == 0 if fresh else record[1] >= self.note_number, "the numbers of notes do not rise")
+        self.note_number = record[1] + 1
+        text = record[TEXT_OF[head]] if head in TEXT_OF else NO_TEXT
+        demand(text == NO_TEXT or text in self.defined["texts"], "a note's text is not defined")
+        demand(head not in HOOK_OF or record[HOOK_OF[head]] in self.defined["hooks"], "a note's hook is not defined")
+        self.counts.features.add(NOTES[head][0])
 
     def finish(self):
         """The last record is taken as it is."""
@@ -218,6 +240,7 @@ class Recording:
         self.table = {}  # by id; a partly affine loop has two
         self.counts = Counts()
         self.threads, self.processes, self.known_threads, self.execs = {}, set(), set(), set()
+        self.defined = {"texts": set(), "hooks": set()}
         self.lines = {}
         self.wanted, self.keep = wanted, keep
         self.words = 0
@@ -246,6 +269,11 @@ class Recording:
                 if event["serial"] in self.processes or event["how"] == EXEC:
                     self.execs.add(event["serial"])
                 self.processes.add(event["serial"])
+            if event["event"] == TEXT:
+                self.defined["texts"].add(event["id"])
+            if event["event"] == HOOK:
+                demand(event["text"] in self.defined["texts"], "a hook's text is not defined")
+                self.defined["hooks"].add(event["id"])
 
     def stream(self, chunk):
         head, serial = chunk.head, chunk.head["thread"]
@@ -255,7 +283,8 @@ class Recording:
         if thread is None:
             lines = self.lines.setdefault(serial, [])
             wanted = self.keep and self.wanted in (None, serial)
-            thread = Thread(serial, self.table, self.xsave, self.counts, lines.append if wanted else None)
+            out = lines.append if wanted else None
+            thread = Thread(serial, self.table, self.xsave, self.counts, out, self.defined)
             self.threads[serial] = thread
         # What a reader that begins here would go on from.
         demand(state == thread.state(), "the state is not that of the reader")

@@ -8,6 +8,22 @@ from plans import FIRST
 
 CUT, STATE, SIGNAL, SIGRETURN, LONE_LEFT = 2, 3, 4, 5, 6
 SPECIAL_VALUES = {CUT: 5, STATE: 3, SIGNAL: 1, SIGRETURN: 0}
+NOTES = {
+    8: ("alloc", 4),
+    9: ("free", 3),
+    10: ("realloc", 5),
+    11: ("mapped", 6),
+    12: ("unmapped", 3),
+    13: ("remapped", 5),
+    14: ("break", 2),
+    15: ("name", 4),
+    16: ("enter", 2),
+    17: ("leave", 2),
+    18: ("forked", 2),
+}
+SPECIAL_VALUES |= {head: values for head, (_, values) in NOTES.items()}
+# Which of a note's words is a text, or a hook.
+TEXT_OF, HOOK_OF, NO_TEXT = {11: 5, 15: 4, 16: 2, 17: 2}, {8: 2, 9: 2, 10: 2}, 0xFFFFFFFF
 LEFT = (1 << 64) - (1 << 31)
 
 

@@ -223,7 +223,9 @@ impl Guest {
         command
             .args(["-O2", "-g", "-w"])
             .arg("-I")
-            .arg(directory().join("include"));
+            .arg(directory().join("include"))
+            .arg("-I")
+            .arg(directory().join("../../include"));
         let linking: &[&str] = match self.build {
             Build::Asm => &["-nostdlib", "-static", "-no-pie"],
             Build::NoLibc => &[

@@ -23,6 +23,7 @@ const GUESTS: &[&str] = &[
     "loop_nested",
     "loop_trip_counts",
     "masked_broadcast_avx512",
+    "notes_of_all_kinds",
     "prefetch_kinds",
     "rep_fault_midway",
     "string_backward",
@@ -36,6 +37,9 @@ const RECHUNKED: &str = "rep_fault_midway";
 const RECORDS: usize = 5;
 /// The one that is damaged in many ways.
 const DAMAGED: &str = "loop_trip_counts";
+
+/// The one whose notes are compared, too.
+const NOTED: &str = "notes_of_all_kinds";
 
 /// Everything is checked.
 const CHECK: &[&str] = &["check", "--deep"];
@@ -52,20 +56,31 @@ const EVERYTHING: &[&str] = &[
     "Repeat",
     "Xstate",
     "affine loop",
+    "alloc",
     "back expected",
+    "break",
     "cut",
+    "enter",
+    "forked",
+    "free",
+    "leave",
     "left",
     "loop",
+    "mapped",
+    "name",
     "on expected",
     "partly affine loop",
     "processes",
+    "realloc",
     "relation",
+    "remapped",
     "residual of the last",
     "residual of the least",
     "several chunks of a thread",
     "signal",
     "sigreturn",
     "threads",
+    "unmapped",
     "verify",
 ];
 
@@ -88,6 +103,11 @@ fn recordings(name: &str) -> Vec<PathBuf> {
 
 fn is_current(path: &Path) -> bool {
     path.to_string_lossy().ends_with(&suffix())
+}
+
+/// A valid recording of this version.
+fn valid(name: &str) -> PathBuf {
+    directory("valid").join(format!("{name}{}", suffix()))
 }
 
 /// What is expected of a recording.
@@ -114,6 +134,10 @@ fn valid_files_are_read_exactly() {
             reader::same_as_dump(&path, &expected).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
             let (said, printed) = transcript(CHECK, &path).unwrap();
             assert_eq!(said, "status 0\n", "{printed}");
+            let notes = path.with_extension("notes");
+            if path == valid(NOTED) {
+                assert_eq!(dump(&path, &["--notes"]).unwrap(), fs::read_to_string(notes).unwrap());
+            }
             read += 1;
         } else {
             let refusal = format!("this memtrail reads format {VERSION}");
@@ -167,7 +191,6 @@ fn make() {
             fs::remove_file(path).unwrap();
         }
     }
-    let valid = |name: &str| directory("valid").join(format!("{name}{}", suffix()));
     for guest in guest::all()
         .unwrap()
         .iter()
@@ -189,6 +212,8 @@ fn make() {
     for path in recordings("valid").iter().filter(|p| is_current(p)) {
         fs::write(path.with_extension("txt"), reader::by_thread(&dump(path, &[]).unwrap())).unwrap();
     }
+    let notes = dump(&valid(NOTED), &["--notes"]).unwrap();
+    fs::write(valid(NOTED).with_extension("notes"), notes).unwrap();
     reader::make_invalid(&valid(DAMAGED), &directory("invalid"), &suffix()).unwrap();
     for path in recordings("invalid").iter().filter(|p| is_current(p)) {
         fs::write(path.with_extension("txt"), said_of(path)).unwrap();

@@ -11,7 +11,7 @@ use crate::follow::{tell, Follower};
 use crate::linear::Linear;
 use crate::points::Points;
 use crate::shape::{as_loop, count, expand, Values};
-use crate::{Block, Counts, Cut, DecodeError, Table, MOST_ACCESSES};
+use crate::{Block, Counts, Cut, DecodeError, Noted, Table, MOST_ACCESSES};
 use memtrail_model::{Access, AccessSink, Flow, Kind, LoopAccess, LoopRun, Point, Thread};
 use memtrail_tracee::XsaveTable;
 use memtrail_translate::plan::{PlannedAccess, Shape};
@@ -46,6 +46,8 @@ pub struct Expander<'x, S: AccessSink> {
     /// The sink wants fetches.
     fetches: bool,
     follower: Follower,
+    /// The sink wants notes.
+    notes: bool,
 }
 
 /// What is left of a run.
@@ -85,6 +87,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             xsave,
             fetches: sink.wants_fetches(),
             follower: Follower::new(&sink),
+            notes: sink.wants_notes(),
             sink,
             batch: vec![NO_ACCESS; BATCH],
             filled: 0,
@@ -489,6 +492,18 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
                 Mark::Stack(rsp) => Flow::Stack { rsp },
             };
             self.flush().flows(thread, flow);
+        }
+    }
+
+    fn wants_notes(&self) -> bool {
+        self.notes
+    }
+
+    fn noted(&mut self, thread: Thread, number: u64, noted: &Noted) {
+        let sink = self.flush();
+        match noted {
+            Noted::Note(note) => sink.numbered(thread, number, note),
+            Noted::Fork { child } => sink.forked(thread, number, *child),
         }
     }
 

@@ -20,9 +20,9 @@
 use crate::consume::Tally;
 use crate::linear::{Linear, Slots};
 use crate::table::{Block, Found, Table};
-use crate::{DecodeError, MOST_ACCESSES};
+use crate::{DecodeError, Noted, MOST_ACCESSES};
 use memtrail_model::Thread;
-use memtrail_ring::record::special_words;
+use memtrail_ring::record::{is_note, special_words};
 use memtrail_ring::record::{left, CUT, END, FIRST_BLOCK, LEFT, SIGNAL, SIGRETURN, STATE};
 use memtrail_translate::plan::{LoopPlan, Plan, Step, FIRST, FS, GS, RSP};
 
@@ -106,6 +106,12 @@ pub trait Consumer {
     fn enters(&mut self, _thread: Thread, _index: u32, _block: &Block, _rsp: u64) {}
     /// The block entered last was left before its end: through the branch that is its instruction so and so, or else in mid-air.
     fn leaves(&mut self, _block: &Block, _branch: Option<u16>) {}
+    /// Whether [`Consumer::noted`] is wanted.
+    fn wants_notes(&self) -> bool {
+        false
+    }
+    /// A note, and its number among those of its address space.
+    fn noted(&mut self, _thread: Thread, _number: u64, _noted: &Noted) {}
 }
 
 /// What decoding goes on from between two buffers of a thread: with it, a thread's records can be
@@ -217,7 +223,7 @@ pub fn tail(table: &Table, words: &[u64], complete: usize) -> Result<Tail, Decod
     if at <= complete || matches!(words.get(at), Some(&END)) {
         return Ok(Tail { keep: at, lost: 0 });
     }
-    let whole = matches!(words[keep], CUT | STATE | LEFT..);
+    let whole = matches!(words[keep], CUT | STATE | LEFT..) || is_note(words[keep]);
     Ok(Tail {
         keep: if whole { at } else { keep },
         lost: u64::from(!whole),
@@ -364,6 +370,12 @@ impl ThreadDecoder {
             STATE => {
                 self.carried.copy_from_slice(&words[1..4]);
                 consumer.mark(self.thread, Mark::Stack(words[1]));
+            }
+            head if is_note(head) => {
+                if consumer.wants_notes() {
+                    let (number, noted) = Noted::parse(words).ok_or(DecodeError::BadNote { head })?;
+                    consumer.noted(self.thread, number, &noted);
+                }
             }
             SIGNAL => consumer.mark(self.thread, Mark::Signal(words[1])),
             SIGRETURN => consumer.mark(self.thread, Mark::SignalReturn),

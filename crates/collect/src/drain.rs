@@ -5,6 +5,7 @@
 //! - A buffer is zeroed before it is released, and so is a slot before it is freed.
 //! - After the first failure nothing more is handed on; targets are told to go on without us.
 use crate::decode::{tail, State, Tail, ThreadDecoder};
+use crate::hooks::{Hooks, Mapping};
 use crate::session::{self, Session};
 use crate::{messages, Block, Counter, Counts, DecodeError, Message, Table};
 use memtrail_model::Thread;
@@ -125,6 +126,7 @@ pub(crate) struct Drain<'s, S> {
     threads: BTreeSet<u32>,
     processes: BTreeSet<u32>,
     scratch: Vec<u64>,
+    hooks: Hooks<'s>,
     report: Drained,
     next_nap: Duration,
     notes: Sender<Note>,
@@ -152,6 +154,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             threads: BTreeSet::new(),
             processes: BTreeSet::new(),
             scratch: Vec::with_capacity(BUFFER_WORDS),
+            hooks: Hooks::new(session.allocators(), &session.header().next_text),
             report: Drained::default(),
             next_nap: SHORTEST_NAP,
             notes,
@@ -316,6 +319,8 @@ impl<'s, S: Sink> Drain<'s, S> {
 
     fn take_definitions(&mut self, slot: usize, control: &Control) -> Result<bool, CollectError> {
         let mut worked = false;
+        // Whoever asks has told of its modules before.
+        let asked = control.hooks.asked.load(Ordering::Acquire);
         loop {
             let produced = control.produced.load(Ordering::Acquire);
             let number = control.consumed.load(Ordering::Relaxed);
@@ -325,10 +330,11 @@ impl<'s, S: Sink> Drain<'s, S> {
             if to > from {
                 worked = true;
                 let words = copy(&self.session.buffer(slot, index)[from..to], Vec::new());
-                self.learn(control.process.load(Ordering::Relaxed), &words)?;
+                self.learn(slot, control, &words)?;
                 self.seen[slot].read = to;
             }
             if number >= produced {
+                self.hooks.answer(slot, asked, &control.hooks);
                 return Ok(worked);
             }
             worked = true;
@@ -337,7 +343,8 @@ impl<'s, S: Sink> Drain<'s, S> {
         }
     }
 
-    fn learn(&mut self, process: u32, words: &[u64]) -> Result<(), CollectError> {
+    fn learn(&mut self, slot: usize, control: &Control, words: &[u64]) -> Result<(), CollectError> {
+        let process = control.process.load(Ordering::Relaxed);
         let known = self.table.blocks().len();
         for message in messages(words) {
             let message = message?;
@@ -359,6 +366,25 @@ impl<'s, S: Sink> Drain<'s, S> {
                 _ => {}
             }
             self.sink.message(process, &message)?;
+            if let Message::Map {
+                addr,
+                len,
+                offset,
+                path,
+                ..
+            } = &message
+            {
+                let mapping = Mapping {
+                    pid: control.pid.load(Ordering::Relaxed),
+                    addr: *addr,
+                    len: *len,
+                    offset: *offset,
+                    path,
+                };
+                for message in self.hooks.mapped(slot, &mapping) {
+                    self.sink.message(process, &message)?;
+                }
+            }
         }
         match &self.table.blocks()[known..] {
             [] => Ok(()),
@@ -553,12 +579,15 @@ impl<'s, S: Sink> Drain<'s, S> {
             &control.waiting,
             &control.request,
             &control.request_tid,
+            &control.hooks.asked,
+            &control.hooks.answered,
         ] {
             field.store(0, Ordering::Relaxed);
         }
         control.produced.store(0, Ordering::Relaxed);
         control.consumed.store(0, Ordering::Relaxed);
         self.seen[slot] = Seen::default();
+        self.hooks.forget(slot);
         control.state.store(slot_state::FREE, Ordering::Release);
     }
 

@@ -11,6 +11,8 @@ pub enum DecodeError {
     ShortRecord { at: usize, need: usize, have: usize },
     #[error("a CUT that follows no block record")]
     CutWithoutBlock,
+    #[error("a note headed {head} has impossible values")]
+    BadNote { head: u64 },
     #[error("a CUT before instruction {insn} of a block of {insns}")]
     BadCut { insn: u64, insns: usize },
     #[error("iteration record {id} without the loop's first iteration before it")]

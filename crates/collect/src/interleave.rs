@@ -5,7 +5,7 @@
 //!
 //! **Idea.** A thread's accesses come in *segments* with a time at each end. They are spread evenly between the two, cut into
 //! slices, and the slices of all threads are handed on by the time of their first access. Or else time is left aside, and the threads take
-//! turns.
+//! turns. A stream may also have to wait until another has come to a certain place: it is *held*, and takes up its place when it can go on.
 //!
 //! **Invariants.** Each thread's accesses stay in order. The result is a function of the segments alone: where times are
 //! equal, the earlier stream goes first. Of every stream no more than one slice is asked for at a time, and a segment is asked for
@@ -52,8 +52,19 @@ pub trait Stream {
     type Error;
     /// The next segment; called when all accesses of the one before have been produced. Fetches that follow them go to the sink.
     fn segment<S: AccessSink>(&mut self, sink: &mut S) -> Result<Option<Segment>, Self::Error>;
-    /// Hands on the next `n` accesses, and the fetches before them; there are that many left in the segment.
-    fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<(), Self::Error>;
+    /// Hands on the next `n` accesses, and the fetches before them; there are that many left in the segment. Returns how many: fewer if
+    /// the stream is held.
+    fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<u64, Self::Error>;
+    /// Hands on what comes before the next access and is none. Returns `false` if the stream is held.
+    fn settle<S: AccessSink>(&mut self, _sink: &mut S) -> Result<bool, Self::Error> {
+        Ok(true)
+    }
+    /// Every stream is held: this one is to go on all the same. Called for the one that waits for the least.
+    fn insist(&mut self) {}
+    /// What a stream that is held waits for; the least goes on first if all are.
+    fn waits_for(&self) -> u64 {
+        0
+    }
 }
 
 /// Whose turn it is.
@@ -76,22 +87,37 @@ struct Place<'s, T> {
     done: u64,
 }
 
+/// How a stream stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ready {
+    /// There is an access.
+    Yes,
+    Held,
+    /// There is none any more.
+    Over,
+}
+
 impl<T: Stream> Place<'_, T> {
-    /// Goes on to the next segment that has accesses if this one is used up. Returns whether there is one.
-    fn ready<S: AccessSink>(&mut self, sink: &mut S) -> Result<bool, T::Error> {
-        while self.done == self.segment.accesses {
+    /// Goes on to the next segment that has accesses if this one is used up.
+    fn ready<S: AccessSink>(&mut self, sink: &mut S) -> Result<Ready, T::Error> {
+        loop {
+            if !self.stream.settle(sink)? {
+                return Ok(Ready::Held);
+            }
+            if self.done < self.segment.accesses {
+                return Ok(Ready::Yes);
+            }
             match self.stream.segment(sink)? {
                 Some(segment) => (self.segment, self.done) = (segment, 0),
-                None => return Ok(false),
+                None => return Ok(Ready::Over),
             }
         }
-        Ok(true)
     }
 
     /// Hands on at most `n` accesses of the segment; returns how many.
     fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<u64, T::Error> {
         let n = n.min(self.segment.accesses - self.done);
-        self.stream.produce(n, sink)?;
+        let n = self.stream.produce(n, sink)?;
         self.done += n;
         Ok(n)
     }
@@ -120,53 +146,74 @@ pub fn interleave<T: Stream, S: AccessSink>(streams: &mut [T], order: Order, sin
 
 fn by_time<T: Stream, S: AccessSink>(places: &mut [Place<T>], sink: &mut S) -> Result<(), T::Error> {
     let mut next = BinaryHeap::new();
-    for (i, place) in places.iter_mut().enumerate() {
-        if place.ready(sink)? {
-            next.push(Reverse((place.segment.time(0), i)));
+    let mut held: Vec<usize> = (0..places.len()).collect();
+    loop {
+        // Those that were held may have waited for what was handed on last.
+        let mut i = 0;
+        while i < held.len() {
+            let place = &mut places[held[i]];
+            match place.ready(sink)? {
+                Ready::Yes => next.push(Reverse((place.segment.time(place.done), held[i]))),
+                Ready::Over => {}
+                Ready::Held => {
+                    i += 1;
+                    continue;
+                }
+            }
+            // One that goes on may let the ones before it go on.
+            held.remove(i);
+            i = 0;
+        }
+        let Some(Reverse((_, i))) = next.pop() else {
+            if !insist(places, &held) {
+                return Ok(());
+            }
+            continue;
+        };
+        places[i].produce(SLICE, sink)?;
+        match places[i].ready(sink)? {
+            Ready::Yes => next.push(Reverse((places[i].segment.time(places[i].done), i))),
+            Ready::Held => held.push(i),
+            Ready::Over => {}
         }
     }
-    while let Some(Reverse((_, i))) = next.pop() {
-        let place = &mut places[i];
-        place.produce(SLICE, sink)?;
-        if place.ready(sink)? {
-            next.push(Reverse((place.segment.time(place.done), i)));
-        }
-    }
-    Ok(())
+}
+
+/// Lets one of the streams go on though it is held. Returns whether there is one.
+fn insist<T: Stream>(places: &mut [Place<T>], held: &[usize]) -> bool {
+    let least = held.iter().copied().min_by_key(|&i| places[i].stream.waits_for());
+    least.map(|i| places[i].stream.insist()).is_some()
 }
 
 fn in_turn<T: Stream, S: AccessSink>(places: &mut [Place<T>], quantum: u64, sink: &mut S) -> Result<(), T::Error> {
     let mut live: Vec<usize> = (0..places.len()).collect();
     while !live.is_empty() {
-        let mut failure = None;
-        live.retain(|&i| {
-            let turn = failure.is_none().then(|| turn(&mut places[i], quantum, sink));
-            match turn {
-                Some(Ok(more)) => more,
-                Some(Err(e)) => {
-                    failure = Some(e);
-                    false
-                }
-                None => false,
+        let (mut left, mut moved) = (Vec::with_capacity(live.len()), false);
+        for i in live {
+            let (ready, n) = turn(&mut places[i], quantum, sink)?;
+            moved |= n > 0 || ready == Ready::Over;
+            if ready != Ready::Over {
+                left.push(i);
             }
-        });
-        if let Some(e) = failure {
-            return Err(e);
+        }
+        live = left;
+        if !moved {
+            insist(places, &live);
         }
     }
     Ok(())
 }
 
-/// One stream's turn; returns whether it has more.
-fn turn<T: Stream, S: AccessSink>(place: &mut Place<T>, quantum: u64, sink: &mut S) -> Result<bool, T::Error> {
-    let mut left = quantum;
-    while place.ready(sink)? {
-        if left == 0 {
-            return Ok(true);
+/// One stream's turn; returns how it stands then, and how many accesses it had.
+fn turn<T: Stream, S: AccessSink>(place: &mut Place<T>, quantum: u64, sink: &mut S) -> Result<(Ready, u64), T::Error> {
+    let mut n = 0;
+    loop {
+        let ready = place.ready(sink)?;
+        if ready != Ready::Yes || n == quantum {
+            return Ok((ready, n));
         }
-        left -= place.produce(left.min(SLICE), sink)?;
+        n += place.produce((quantum - n).min(SLICE), sink)?;
     }
-    Ok(false)
 }
 
 #[cfg(test)]
@@ -193,7 +240,7 @@ mod tests {
                 other => Ok(other),
             }
         }
-        fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<(), &'static str> {
+        fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<u64, &'static str> {
             assert!(0 < n && n <= self.left.min(SLICE));
             let batch: Vec<Access> = (self.next..self.next + n)
                 .map(|addr| Access {
@@ -208,7 +255,7 @@ mod tests {
             sink.accesses(&batch);
             self.next += n;
             self.left -= n;
-            Ok(())
+            Ok(n)
         }
     }
 

@@ -18,7 +18,7 @@
 use crate::decode::{Fed, ThreadDecoder};
 use crate::interleave::{Segment, SLICE};
 use crate::{Block, DecodeError, Expander, Message, Piece, Sink, Table};
-use memtrail_model::{Access, AccessSink, Edge, Flow, LoopRun, Thread};
+use memtrail_model::{Access, AccessSink, Edge, Flow, LoopRun, Note, Thread};
 use memtrail_tracee::XsaveTable;
 use memtrail_translate::plan::Plan;
 use std::cell::{Cell, RefCell};
@@ -32,6 +32,9 @@ use std::thread::{Builder, JoinHandle};
 const QUEUE: usize = 16;
 /// Words that wait for their turn.
 const MOST_WAITING: usize = 8 << 20;
+
+/// How a forked process begins.
+const FORKED: u32 = 1;
 
 /// What the drain passes on.
 enum Item {
@@ -160,6 +163,8 @@ struct Shared<S> {
     sink: Rc<RefCell<S>>,
     /// Only one thread lives.
     alone: Rc<Cell<bool>>,
+    /// Forked processes that the sink has not been told of, with their parents.
+    forks: Rc<RefCell<BTreeMap<u32, u32>>>,
 }
 
 impl<S> Clone for Shared<S> {
@@ -167,6 +172,7 @@ impl<S> Clone for Shared<S> {
         Shared {
             sink: self.sink.clone(),
             alone: self.alone.clone(),
+            forks: self.forks.clone(),
         }
     }
 }
@@ -196,8 +202,29 @@ impl<S: AccessSink> AccessSink for Shared<S> {
     fn edges(&mut self, thread: Thread, edge: &Edge) {
         self.sink.borrow_mut().edges(thread, edge);
     }
+    fn wants_notes(&self) -> bool {
+        self.sink.borrow().wants_notes()
+    }
+    fn notes(&mut self, thread: Thread, note: &Note) {
+        self.sink.borrow_mut().notes(thread, note);
+    }
+    fn forked(&mut self, _thread: Thread, _number: u64, child: Option<u32>) {
+        if let Some(child) = child {
+            self.fork(child);
+        }
+    }
     fn done(&self) -> bool {
         self.sink.borrow().done()
+    }
+}
+
+impl<S: AccessSink> Shared<S> {
+    /// Tells of a fork, if it has not been told: when the parent's records come to it, or when the child's first do.
+    fn fork(&self, child: u32) {
+        let parent = self.forks.borrow_mut().remove(&child);
+        if let Some(parent) = parent {
+            self.sink.borrow_mut().forks(parent, child);
+        }
     }
 }
 
@@ -245,6 +272,7 @@ impl<S: AccessSink> Running<'_, S> {
         if self.space != Some(piece.process) {
             self.space = Some(piece.process);
             let shared = self.expander.flush();
+            shared.fork(piece.process);
             shared.sink.borrow_mut().space(piece.thread, piece.process);
         }
         let left = piece.segment.accesses - self.accesses;
@@ -370,6 +398,7 @@ fn work<S: AccessSink>(
         shared: Shared {
             sink: sink.clone(),
             alone: Rc::default(),
+            forks: Rc::default(),
         },
         running: BTreeMap::new(),
         due: BTreeSet::new(),
@@ -383,8 +412,15 @@ fn work<S: AccessSink>(
                 }
             }
             Item::Message(process, message) => {
-                if let Message::Thread { thread, .. } = message {
-                    threads.of(Thread(thread));
+                match message {
+                    Message::Thread { thread, .. } => drop(threads.of(Thread(thread))),
+                    Message::Process {
+                        process,
+                        parent,
+                        how: FORKED,
+                        ..
+                    } => drop(threads.shared.forks.borrow_mut().insert(process, parent)),
+                    _ => {}
                 }
                 messages.push((process, message));
             }

@@ -43,6 +43,36 @@ pub enum Message {
     Warn {
         text: String,
     },
+    /// A text that notes and hooks refer to. Ids of texts are unique in a recording, and so are those of hooks.
+    Text {
+        id: u32,
+        text: Vec<u8>,
+    },
+    /// A function whose calls are noted. Processes do not tell this: whoever collects has read their symbols.
+    Hook {
+        id: u32,
+        kind: HookKind,
+        /// The user named it, so that what it calls is noted as well.
+        by_user: bool,
+        address: u64,
+        text: u32,
+    },
+}
+
+/// What a hooked function does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HookKind {
+    Allocates = 1,
+    Frees = 2,
+    Resizes = 3,
+}
+
+impl HookKind {
+    pub fn from_number(number: u32) -> Option<HookKind> {
+        [HookKind::Allocates, HookKind::Frees, HookKind::Resizes]
+            .into_iter()
+            .find(|&kind| kind as u32 == number)
+    }
 }
 
 /// Parses a run of whole messages.
@@ -127,6 +157,10 @@ fn one(kind: u32, p: &[u64]) -> Option<Message> {
             path: bytes(path, high(*a) as usize)?,
         },
         (m::UNMAP, [addr, len, ..]) => Message::Unmap { addr: *addr, len: *len },
+        (m::TEXT, [a, text @ ..]) => Message::Text {
+            id: low(*a),
+            text: bytes(text, high(*a) as usize)?,
+        },
         (m::EXIT, [status, ..]) => Message::Exit { status: *status },
         (m::WARN, [count, text @ ..]) => Message::Warn {
             text: String::from_utf8_lossy(&bytes(text, *count as usize)?).into_owned(),

@@ -3,6 +3,7 @@
 //! **Invariants.** The mapping covers the whole file and lives as long as [`Session`]. Everything
 //! in it is reached as atomics, because other processes write it at any time; a target gone mad
 //! can therefore give us wrong values but never undefined behaviour.
+use crate::hooks::Allocators;
 use memtrail_ring::{
     buffer_offset, collector, record, slot_offset, Probes, Session as Header, Slot as Control, BUFFER_WORDS, MAGIC,
     PAGE, SESSION_BYTES, SLOTS, SLOT_BYTES, VERSION,
@@ -31,6 +32,7 @@ pub struct Options {
 pub struct Session {
     base: NonNull<u8>,
     file: OwnedFd,
+    allocators: Allocators,
 }
 
 // SAFETY: the mapping belongs to this value and is only reached through atomics.
@@ -57,6 +59,7 @@ impl Session {
         let session = Session {
             base: map(&file)?,
             file: file.into(),
+            allocators: Allocators::none(),
         };
         session.initialise(options);
         Ok(session)
@@ -77,6 +80,18 @@ impl Session {
         set(&h.next_thread, 1);
         set(&h.next_process, 1);
         h.magic.store(MAGIC, Ordering::Release);
+    }
+
+    /// Notes what these functions do. Without, no function is hooked.
+    pub fn with_allocators(mut self, allocators: Allocators) -> Session {
+        let hooks = !allocators.is_empty();
+        self.header().hooks.store(hooks.into(), Ordering::Relaxed);
+        self.allocators = allocators;
+        self
+    }
+
+    pub fn allocators(&self) -> &Allocators {
+        &self.allocators
     }
 
     pub fn file(&self) -> &OwnedFd {
@@ -157,6 +172,7 @@ impl Session {
             let control = self.control(i);
             control.space.fetch_add(1, Ordering::Release);
             wake(&control.space);
+            wake(&control.hooks.answered);
             let refused = control.request.compare_exchange(
                 memtrail_ring::request::SEIZE,
                 memtrail_ring::request::REFUSED,

@@ -57,7 +57,7 @@ impl Stream for Replayed<'_> {
         Ok(Some(*segment))
     }
 
-    fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<(), DecodeError> {
+    fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<u64, DecodeError> {
         let table = &self.program.table;
         self.expander.refill(table, n)?;
         let fed = self.decoder.feed_some(table, &self.words, &mut self.expander)?;
@@ -67,7 +67,7 @@ impl Stream for Replayed<'_> {
         self.most = self.most.max(list.len());
         sink.accesses(list);
         list.clear();
-        Ok(())
+        Ok(n)
     }
 }
 

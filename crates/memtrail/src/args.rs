@@ -2,7 +2,7 @@
 use crate::sim::args::SimArgs;
 use crate::tables::args::TableArgs;
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
-use memtrail_collect::Order;
+use memtrail_collect::{Allocators, Order};
 use memtrail_trace::Limits;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -124,6 +124,64 @@ pub enum ProbeMode {
     Loop,
 }
 
+/// Which functions are watched to know what is allocated.
+#[derive(Clone, Debug, Default, ArgGroup)]
+pub struct ObjectArgs {
+    /// Do not note what is allocated and freed.
+    #[arg(long)]
+    pub no_objects: bool,
+    /// A function of the program's own that returns memory, by its symbol; N is the argument that holds the size [default: 1].
+    #[arg(long, value_name = "NAME[:N]")]
+    pub allocator: Vec<NamedFunction>,
+    /// One that gives memory back; N is the argument that holds its address [default: 1].
+    #[arg(long, value_name = "NAME[:N]")]
+    pub deallocator: Vec<NamedFunction>,
+}
+
+impl ObjectArgs {
+    /// The functions to be watched.
+    pub fn allocators(&self) -> Allocators {
+        if self.no_objects {
+            return Allocators::none();
+        }
+        let mut allocators = Allocators::standard();
+        for f in &self.allocator {
+            allocators.allocates(&f.name, f.argument);
+        }
+        for f in &self.deallocator {
+            allocators.frees(&f.name, f.argument);
+        }
+        allocators
+    }
+}
+
+/// A function, and which of its arguments is meant, from 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFunction {
+    pub name: String,
+    pub argument: u8,
+}
+
+impl FromStr for NamedFunction {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<NamedFunction, &'static str> {
+        // A name may have colons of its own; the last part is a number if it can be one.
+        let (name, argument) = match text.rsplit_once(':') {
+            Some((name, number)) if number.bytes().all(|b| b.is_ascii_digit()) => (name, number.parse().unwrap_or(0)),
+            _ => (text, 1),
+        };
+        match (name, argument) {
+            ("", _) => Err("a function needs a name"),
+            (_, 1..=6) => Ok(NamedFunction {
+                name: name.to_owned(),
+                argument,
+            }),
+            _ => Err("arguments are numbered from 1, and those from 7 on are not in registers"),
+        }
+    }
+}
+
 #[derive(Clone, Debug, ArgGroup)]
 pub struct RecordArgs {
     /// Where to write the recording [default: memtrail.APP.PID.mtr].
@@ -153,6 +211,8 @@ pub struct RecordArgs {
     /// Most memory for compressing, in MB; the target waits rather than that it is exceeded.
     #[arg(long, value_name = "MB", default_value_t = DEFAULT_MEMORY, value_parser = clap::value_parser!(u32).range(LEAST_MEMORY..=1 << 20))]
     pub memory: u32,
+    #[command(flatten)]
+    pub objects: ObjectArgs,
     /// Write times and totals to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
@@ -179,6 +239,7 @@ impl RecordArgs {
             no_aslr: false,
             verify: false,
             memory: DEFAULT_MEMORY,
+            objects: ObjectArgs::default(),
             summary: None,
             command,
         }
@@ -290,6 +351,9 @@ pub struct DumpArgs {
     /// Print the loops over blocks instead of accesses.
     #[arg(long, conflicts_with_all = ["from", "to", "hash", "descriptors"])]
     pub tree: bool,
+    /// Print notes instead of accesses: what was allocated, freed, mapped and named.
+    #[arg(long, conflicts_with_all = ["hash", "descriptors", "tree", "limit"])]
+    pub notes: bool,
     /// Print a hash of each thread's accesses, and one of all, instead of the accesses.
     #[arg(long)]
     pub hash: bool,
@@ -443,6 +507,22 @@ pub struct ExportArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_are_names_with_an_argument() {
+        let named = |name: &str, argument| {
+            Ok(NamedFunction {
+                name: name.into(),
+                argument,
+            })
+        };
+        assert_eq!("pool_alloc".parse(), named("pool_alloc", 1));
+        assert_eq!("pool_alloc:2".parse(), named("pool_alloc", 2));
+        assert_eq!("pool::alloc".parse(), named("pool::alloc", 1));
+        for wrong in ["", ":1", "f:0", "f:7", "f:"] {
+            assert!(wrong.parse::<NamedFunction>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn places_are_numbers_or_times() {

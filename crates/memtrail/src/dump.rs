@@ -1,5 +1,6 @@
 //! `dump`: accesses as text.
 mod descriptors;
+mod notes;
 mod tree;
 
 use crate::args::{DumpArgs, PartArgs, Place};
@@ -75,6 +76,9 @@ pub fn command(args: &DumpArgs) -> anyhow::Result<u8> {
     }
     if args.tree {
         return tree::print(&mut reader, &known, args);
+    }
+    if args.notes {
+        return notes::print(&mut reader, &known, &selection);
     }
     if args.hash {
         return hash(&mut reader, &known, &selection);

@@ -142,6 +142,7 @@ fn prepare(args: &RecordArgs) -> anyhow::Result<(Session, Held)> {
         let hint = if limited { " (ulimit -f is too low)" } else { "" };
         anyhow::Error::new(e).context(format!("cannot make the shared memory{hint}"))
     })?;
+    let session = session.with_allocators(args.objects.allocators());
     let held = launch(&Command {
         program: program.clone(),
         args: rest.to_vec(),

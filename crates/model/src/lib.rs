@@ -219,7 +219,7 @@ pub enum Note {
         /// Where in the file it begins.
         offset: u64,
     },
-    /// Mappings in this range went away.
+    /// Mappings in this range went away; from 0 to the end of all memory if a new image begins (exec).
     Unmap { address: u64, bytes: u64 },
     /// A mapping was moved or resized.
     Remap {
@@ -298,6 +298,14 @@ pub trait AccessSink {
     /// Memory was allocated, freed, mapped or named, in its place among the accesses of the thread. Notes of one address space come in the order in which it
     /// happened, whatever the thread.
     fn notes(&mut self, _thread: Thread, _note: &Note) {}
+    /// As [`AccessSink::notes`], and the note's number: those of one address space are numbered from 0 in the order in which it happened, anew
+    /// in each image. For those who put threads in one order.
+    fn numbered(&mut self, thread: Thread, _number: u64, note: &Note) {
+        self.notes(thread, note);
+    }
+    /// The address space of the thread was copied, unless that failed, and `child` is the copy. For those who put threads in one order; others get
+    /// [`AccessSink::forks`].
+    fn forked(&mut self, _thread: Thread, _number: u64, _child: Option<u32>) {}
     /// Address space `child` begins as a copy of `parent`, with all that was allocated there; told before its first access.
     fn forks(&mut self, _parent: u32, _child: u32) {}
     /// Whether nothing more is wanted. Asked now and then; what still comes may be left aside.
@@ -379,6 +387,12 @@ impl<S: AccessSink + ?Sized> AccessSink for &mut S {
     }
     fn notes(&mut self, thread: Thread, note: &Note) {
         (**self).notes(thread, note);
+    }
+    fn numbered(&mut self, thread: Thread, number: u64, note: &Note) {
+        (**self).numbered(thread, number, note);
+    }
+    fn forked(&mut self, thread: Thread, number: u64, child: Option<u32>) {
+        (**self).forked(thread, number, child);
     }
     fn forks(&mut self, parent: u32, child: u32) {
         (**self).forks(parent, child);

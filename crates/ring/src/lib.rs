@@ -29,11 +29,12 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
+pub mod hook;
 pub mod message;
 pub mod record;
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrail");
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 pub const PAGE: usize = 4096;
 /// Bytes of one buffer. 512 KB: an eighth of the faults of 64 KB, and still in a second-level cache of 1 MB.
@@ -128,6 +129,10 @@ pub struct Session {
     pub next_block: AtomicU32,
     /// Next thread serial.
     pub next_thread: AtomicU32,
+    /// Next id of a text.
+    pub next_text: AtomicU32,
+    /// 1: the collector looks for allocation functions and answers when it is asked for [hooks](hook).
+    pub hooks: AtomicU32,
     /// Next process serial (a process keeps its serial across exec).
     pub next_process: AtomicU32,
     /// Futex the collector sleeps on; producers add 1 and wake it when `asleep` is set.
@@ -203,6 +208,8 @@ pub struct Slot {
     pub request: AtomicU32,
     pub request_tid: AtomicU32,
     pub buffers: [BufferHead; BUFFERS],
+    /// Definitions slots: see [`hook`].
+    pub hooks: hook::Answer,
 }
 
 const _: () = assert!(core::mem::size_of::<Session>() <= PAGE);

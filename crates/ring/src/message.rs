@@ -22,6 +22,9 @@ pub const EXIT: u32 = 7;
 /// `[bytes][text…]`: a warning for the user.
 pub const WARN: u32 = 8;
 
+/// `[id | bytes << 32][text…]`: a text that notes refer to. Ids are unique in a session.
+pub const TEXT: u32 = 9;
+
 pub const fn head(kind: u32, words: usize) -> u64 {
     kind as u64 | (words as u64) << 32
 }

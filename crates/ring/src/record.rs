@@ -26,6 +26,42 @@ pub const SIGNAL_WORDS: usize = 2;
 /// `[SIGRETURN]`: a signal handler returned.
 pub const SIGRETURN: u64 = 5;
 
+// Notes: what a thread did to memory as a whole. The first word of each is its number: notes of one address space are numbered from 0 without
+// gaps, in the order in which it happened. A number is taken after memory was had, and before it is given back. Head 6 is taken by the file.
+
+/// `[ALLOC][number][hook][bytes][address]`: an allocation function returned a block.
+pub const ALLOC: u64 = 8;
+/// `[FREE][number][hook][address]`: a function was entered that gives a block back, or resizes it.
+pub const FREE: u64 = 9;
+/// `[REALLOC][number][hook][old][bytes][address]`: one that resizes returned a block; address 0: it failed.
+pub const REALLOC: u64 = 10;
+/// `[MAPPED][number][address][bytes][protection][source][offset]`: memory was mapped; the source is a text, [`NO_TEXT`] if it has none.
+pub const MAPPED: u64 = 11;
+/// `[UNMAPPED][number][address][bytes]`: mappings went away. All of them, up to address [`u64::MAX`]: a new image begins.
+pub const UNMAPPED: u64 = 12;
+/// `[REMAPPED][number][old][old bytes][address][bytes]`: a mapping was moved or resized.
+pub const REMAPPED: u64 = 13;
+/// `[BREAK][number][address]`: the heap segment ends here.
+pub const BREAK: u64 = 14;
+/// `[NAME][number][address][bytes][text]`: the program named memory.
+pub const NAME: u64 = 15;
+/// `[ENTER][number][text]`: the program entered a region.
+pub const ENTER: u64 = 16;
+/// `[LEAVE][number][text]`: it left it.
+pub const LEAVE: u64 = 17;
+/// `[FORKED][number][process]`: the process was copied; the serial of the copy, [`NO_PROCESS`] if that failed.
+pub const FORKED: u64 = 18;
+
+/// Source of a mapping without a name.
+pub const NO_TEXT: u64 = 0xffff_ffff;
+/// Of a fork that failed.
+pub const NO_PROCESS: u64 = 0xffff_ffff;
+
+/// Whether `head` is that of a note.
+pub const fn is_note(head: u64) -> bool {
+    ALLOC <= head && head <= FORKED
+}
+
 /// `[LEFT | k]`: the block (or loop) record just before this one was left through the branch that is its instruction
 /// number `k`. Its later captures were not made. For a loop record, the last word is the counter at that branch.
 pub const LEFT: u64 = 0xffff_ffff_8000_0000;
@@ -51,6 +87,11 @@ pub const fn special_words(head: u64) -> Option<usize> {
         CUT => Some(CUT_WORDS),
         STATE => Some(STATE_WORDS),
         SIGNAL => Some(SIGNAL_WORDS),
+        BREAK | ENTER | LEAVE | FORKED => Some(3),
+        FREE | UNMAPPED => Some(4),
+        ALLOC | NAME => Some(5),
+        REALLOC | REMAPPED => Some(6),
+        MAPPED => Some(7),
         LEFT.. => Some(1),
         _ => None,
     }

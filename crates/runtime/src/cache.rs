@@ -7,6 +7,7 @@
 //! **Death.** A block whose code changed is not freed: its head is patched (8 bytes, one atomic store)
 //! with a jump to its stale stub, and the map forgets it. Threads inside run on to its end; nobody enters it again. Links into it need no bookkeeping.
 use crate::heap;
+use crate::hooks::Hook;
 use crate::lock::Lock;
 use crate::maps;
 use crate::process;
@@ -17,7 +18,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use memtrail_ring::Probes;
 use memtrail_translate::{
-    analyze, emit, emit_entry, emit_with, Block, EmitScratch, Emitted, Entry, Error, LinkKind, Options, Place, Scratch,
+    analyze, emit, emit_entry, emit_with, layout, Block, Code, EmitScratch, Emitted, Entry, Error, LinkKind, Options,
+    Place, Scratch,
 };
 
 const ARENA_BYTES: u64 = 32 << 20;
@@ -44,6 +46,9 @@ pub struct BlockInfo {
     pub alive: bool,
     /// Translated to run once, one instruction long.
     one_shot: bool,
+    stop: Option<Stop>,
+    /// Entered only from the stop in front of it.
+    is_behind: bool,
 }
 
 struct Arena {
@@ -63,15 +68,28 @@ pub enum Piece {
     Stale,
 }
 
+/// Where a link leads.
 #[derive(Clone, Copy)]
-struct Link {
-    kind: LinkKind,
+pub enum Way {
+    Link(LinkKind),
+    /// Into the runtime first: this block is a stop.
+    Stop(u32),
+}
+
+/// A block that only leaves, in front of the one that is translated from its code.
+#[derive(Clone, Copy)]
+pub struct Stop {
+    hook: Option<Hook>,
+    /// Hooked functions return here.
+    returns: bool,
+    /// The block behind it.
+    behind: Option<u32>,
 }
 
 pub struct Cache {
     arenas: Vec<Arena>,
     pub blocks: Vec<BlockInfo>,
-    links: Vec<Link>,
+    links: Vec<Way>,
     heads: Heads,
     /// Blocks with code on a page, by page number.
     by_page: BTreeMap<u64, Vec<u32>>,
@@ -83,6 +101,10 @@ pub struct Cache {
     given_up: BTreeSet<u64>,
     /// Blocks that run a single instruction once, to be used again while its code is the same.
     shots: BTreeMap<u64, u32>,
+    /// Functions at whose entry there is a stop.
+    hooks: BTreeMap<u64, Hook>,
+    /// Addresses that hooked functions return to.
+    returns: BTreeSet<u64>,
     pub options: Options,
     scratch: Option<(Scratch, EmitScratch)>,
     /// Code bytes being translated.
@@ -106,6 +128,8 @@ pub static CACHE: Lock<Cache> = Lock::new(Cache {
     guarded: BTreeSet::new(),
     given_up: BTreeSet::new(),
     shots: BTreeMap::new(),
+    hooks: BTreeMap::new(),
+    returns: BTreeSet::new(),
     options: Options {
         probes: Probes::Loop,
         max_block: 64,
@@ -269,13 +293,14 @@ impl Cache {
         }
         let mut found = Err(NoCode::Unmapped);
         let (exec, guarded) = (&mut self.exec, &self.guarded);
+        let mut new = false;
         exec.clear();
         maps::each(&mut |mut r, path| {
             // What we made read-only counts as writable still: it will be again.
             r.write |= guarded.range(r.start..r.end).next().is_some();
             if r.exec {
                 exec.push(r);
-                process::note_module(&r, path);
+                new |= process::note_module(&r, path);
             }
             if (r.start..r.end).contains(&pc) {
                 found = if r.exec && r.read {
@@ -285,10 +310,13 @@ impl Cache {
                 };
             }
         });
+        if new {
+            process::ask_for_hooks(|address, function, id| self.hook(address, Hook { function, id }));
+        }
         found
     }
 
-    /// The head of the block at `pc`, translated if need be.
+    /// The block at `pc`, translated if need be, or a stop in front of it.
     pub fn block(&mut self, pc: u64, entry: Entry, one_shot: bool) -> Result<u32, NoCode> {
         if !one_shot {
             if let Some(b) = self.find(pc) {
@@ -296,11 +324,29 @@ impl Cache {
             }
         }
         let range = self.executable(pc)?;
-        // Few blocks are longer than the first helping.
-        for most in [192, 1024] {
+        let (hook, returns) = (self.hooks.get(&pc).copied(), self.returns.contains(&pc));
+        if !one_shot && (hook.is_some() || returns) {
+            return Ok(self.install_stop(pc, hook, returns));
+        }
+        self.translate(pc, entry, one_shot, false, range)
+    }
+
+    fn translate(
+        &mut self,
+        pc: u64,
+        entry: Entry,
+        one_shot: bool,
+        is_behind: bool,
+        range: maps::Range,
+    ) -> Result<u32, NoCode> {
+        // No block runs on into a hooked function.
+        let hooked = self.hooks.range(pc + 1..).next().map_or(u64::MAX, |h| *h.0);
+        // Few blocks are longer than the first helping. An instruction that reaches into such a function is taken whole.
+        for (most, end) in [(192, hooked), (1024, hooked), (1024, u64::MAX)] {
             let mut bytes = core::mem::take(&mut self.bytes);
             bytes.resize(1024, 0);
-            let have = self.fetch(pc, range.end, &mut bytes[..most]);
+            let room = most.min((end - pc) as usize);
+            let have = self.fetch(pc, range.end, &mut bytes[..room]);
             if have == 0 {
                 return Err(NoCode::Unmapped);
             }
@@ -326,10 +372,11 @@ impl Cache {
                     None
                 }
                 Ok(block) => {
-                    let number = self.install(&block, &bytes, entry, one_shot, &mut emit_scratch);
+                    let number = self.install(&block, &bytes, (entry, one_shot, is_behind), &mut emit_scratch);
                     scratch.recycle(block);
                     Some(Ok(number))
                 }
+                Err(Error::Truncated { .. }) if room < most && have == room => None,
                 Err(Error::Truncated { .. }) => Some(Err(NoCode::Unmapped)),
                 Err(Error::Unknown { .. }) => Some(Err(NoCode::Unknown)),
             };
@@ -413,7 +460,13 @@ impl Cache {
         self.arenas.len() - 1
     }
 
-    fn install(&mut self, block: &Block, code: &[u8], entry: Entry, one_shot: bool, scratch: &mut EmitScratch) -> u32 {
+    fn install(
+        &mut self,
+        block: &Block,
+        code: &[u8],
+        (entry, one_shot, is_behind): (Entry, bool, bool),
+        scratch: &mut EmitScratch,
+    ) -> u32 {
         let code = &code[..block.plan.bytes as usize];
         let ids = block.plan.ids();
         let id = process::define_block(ids, block.pc, code);
@@ -431,9 +484,7 @@ impl Cache {
         };
         let out = emit_with(scratch, block, code, place);
         self.write(a, &out, &place, number, Piece::Body);
-        for &kind in &out.links {
-            self.links.push(Link { kind });
-        }
+        self.links.extend(out.links.iter().map(|&kind| Way::Link(kind)));
         let copy = self.keep(code);
         let head = place.hot + out.head as u64;
         self.blocks.push(BlockInfo {
@@ -450,19 +501,17 @@ impl Cache {
             ret: if entry == Entry::Return { place.hot } else { 0 },
             alive: !one_shot,
             one_shot,
+            stop: None,
+            is_behind,
         });
         scratch.recycle(out);
         if one_shot {
             self.shots.insert(block.pc, number);
         } else {
-            let row = self.blocks[number as usize].row(number);
-            self.heads.set(block.pc, row);
-            for page in block.pc >> 12..=(block.end() - 1) >> 12 {
-                self.by_page.entry(page).or_default().push(number);
-            }
+            self.enter(number);
             // Ways on to blocks that exist need not wait until they are taken.
             for n in place.link..self.links.len() as u32 {
-                if let LinkKind::Direct { target, .. } = self.links[n as usize].kind {
+                if let Way::Link(LinkKind::Direct { target, .. }) = self.links[n as usize] {
                     if let Some(b) = self.find(target) {
                         self.connect(n, b);
                     }
@@ -470,6 +519,109 @@ impl Cache {
             }
         }
         number
+    }
+
+    /// Make a block known by its address and its pages.
+    fn enter(&mut self, number: u32) {
+        let info = &self.blocks[number as usize];
+        let (pc, end, row) = (info.pc, info.pc + info.code_len as u64, info.row(number));
+        if !info.is_behind {
+            self.heads.set(pc, row);
+        }
+        for page in pc >> 12..=(end - 1) >> 12 {
+            self.by_page.entry(page).or_default().push(number);
+        }
+    }
+
+    /// Code at `base` that leaves through link number `link`, and its head, which can be patched.
+    fn leaving(base: u64, link: u32) -> (Code, u64) {
+        let mut code = Code::at(base);
+        code.align_for_patch(0, 5);
+        let head = code.here();
+        code.store_gs_imm(layout::LINK, link);
+        code.jump_gs(layout::LEAVE);
+        (code, head)
+    }
+
+    /// A stop at `pc`: whoever comes there goes to the runtime first.
+    fn install_stop(&mut self, pc: u64, hook: Option<Hook>, returns: bool) -> u32 {
+        let number = self.blocks.len() as u32;
+        let link = self.links.len() as u32;
+        self.links.push(Way::Stop(number));
+        let a = self.arena(pc);
+        let arena = &mut self.arenas[a];
+        let (hot, cold) = (arena.hot, arena.cold);
+        let (code, head) = Self::leaving(hot, link);
+        // SAFETY: free space of an arena we own.
+        unsafe { core::ptr::copy_nonoverlapping(code.bytes.as_ptr(), hot as *mut u8, code.bytes.len()) };
+        arena.hot = code.here();
+        // If it is interrupted there is nothing to settle, as in a stale stub.
+        arena.hot_index.push((hot, number, Piece::Stale));
+        self.blocks.push(BlockInfo {
+            pc,
+            code: 0,
+            code_len: 1,
+            id: 0,
+            first_link: link,
+            entry: Entry::Direct,
+            hot,
+            cold,
+            head,
+            indirect: 0,
+            ret: 0,
+            alive: true,
+            one_shot: false,
+            stop: Some(Stop {
+                hook,
+                returns,
+                behind: None,
+            }),
+            is_behind: false,
+        });
+        self.enter(number);
+        number
+    }
+
+    /// What happens at stop `b`: the function that begins there, and whether hooked functions return there.
+    pub fn stop(&self, b: u32) -> (Option<Hook>, bool) {
+        self.blocks[b as usize]
+            .stop
+            .map_or((None, false), |s| (s.hook, s.returns))
+    }
+
+    /// The head of the block behind stop `b`.
+    pub fn behind(&mut self, b: u32) -> Result<u64, NoCode> {
+        let info = &self.blocks[b as usize];
+        let (pc, behind) = (info.pc, info.stop.and_then(|s| s.behind));
+        if let Some(behind) = behind.map(|i| &self.blocks[i as usize]).filter(|i| i.alive) {
+            return Ok(behind.head);
+        }
+        let range = self.executable(pc)?;
+        let number = self.translate(pc, Entry::Direct, false, true, range)?;
+        if let Some(stop) = &mut self.blocks[b as usize].stop {
+            stop.behind = Some(number);
+        }
+        Ok(self.blocks[number as usize].head)
+    }
+
+    /// Stop at the entry of a function from now on.
+    fn hook(&mut self, pc: u64, hook: Hook) {
+        if let alloc::collections::btree_map::Entry::Vacant(place) = self.hooks.entry(pc) {
+            place.insert(hook);
+            self.kill(pc, pc + 1);
+        }
+    }
+
+    /// Stop at an address that a hooked function is about to return to.
+    pub fn stop_at_return(&mut self, pc: u64) {
+        let there = self.find(pc);
+        if there.is_some_and(|b| self.stop(b).1) {
+            return;
+        }
+        self.returns.insert(pc);
+        if let Some(b) = there {
+            self.kill_block(b as usize);
+        }
     }
 
     /// Keep a copy of `code` for ever.
@@ -543,8 +695,8 @@ impl Cache {
         set_table(entry == Entry::Return, pc, code);
     }
 
-    pub fn link_kind(&self, n: u32) -> LinkKind {
-        self.links[n as usize].kind
+    pub fn way(&self, n: u32) -> Way {
+        self.links[n as usize]
     }
 
     /// Instructions in the block that link `n` leaves.
@@ -555,7 +707,7 @@ impl Cache {
 
     /// Point link `n` at block `b`, if it can be reached.
     pub fn connect(&mut self, n: u32, b: u32) {
-        let LinkKind::Direct { patch, .. } = self.links[n as usize].kind else {
+        let Way::Link(LinkKind::Direct { patch, .. }) = self.links[n as usize] else {
             return;
         };
         let info = &self.blocks[b as usize];
@@ -651,7 +803,9 @@ impl Cache {
             info.alive = false;
             (info.pc, info.head, info.indirect, info.ret)
         };
-        self.heads.set(pc, [0; 3]);
+        if !self.blocks[i].is_behind {
+            self.heads.set(pc, [0; 3]);
+        }
         if indirect != 0 {
             unset_table(false, pc, indirect);
         }
@@ -661,14 +815,10 @@ impl Cache {
         // A stub that leaves with "go on at pc", never linked.
         let a = self.arena(head);
         let link = self.links.len() as u32;
-        self.links.push(Link {
-            kind: LinkKind::Direct { target: pc, patch: 0 },
-        });
-        let mut code = memtrail_translate::Code::at(0);
-        code.store_gs_imm(memtrail_translate::layout::LINK, link);
-        code.jump_gs(memtrail_translate::layout::LEAVE);
+        self.links.push(Way::Link(LinkKind::Direct { target: pc, patch: 0 }));
         let arena = &mut self.arenas[a];
         let at = arena.cold;
+        let (code, _) = Self::leaving(at, link);
         // SAFETY: free space of an arena we own.
         unsafe { core::ptr::copy_nonoverlapping(code.bytes.as_ptr(), at as *mut u8, code.bytes.len()) };
         arena.cold = at + code.bytes.len() as u64;
@@ -714,6 +864,12 @@ impl Cache {
     /// The target changed mappings in `start..end`.
     pub fn invalidate(&mut self, start: u64, end: u64) {
         self.exec.retain(|r| r.end <= start || r.start >= end);
+        while let Some((&pc, _)) = self.hooks.range(start..end.max(start)).next() {
+            self.hooks.remove(&pc);
+        }
+        while let Some(&pc) = self.returns.range(start..end.max(start)).next() {
+            self.returns.remove(&pc);
+        }
         for pages in [&mut self.guarded, &mut self.given_up] {
             while let Some(&page) = pages.range(start & !4095..end.max(start)).next() {
                 pages.remove(&page);

@@ -1,6 +1,8 @@
 //! From where the target is to the translated code that goes on from there.
 use crate::buffer;
-use crate::cache::{NoCode, CACHE};
+use crate::cache::{NoCode, Way, CACHE};
+use crate::hooks;
+use crate::notes;
 use crate::signals;
 use crate::sys;
 use crate::syscalls;
@@ -17,7 +19,13 @@ extern "C" fn rt_dispatch(t: &mut Thread) {
         LINK_RETURN => arrive(t, t.next_pc, Entry::Return),
         n => {
             let mut cache = CACHE.lock();
-            let kind = cache.link_kind(n);
+            let kind = match cache.way(n) {
+                Way::Link(kind) => kind,
+                Way::Stop(b) => {
+                    drop(cache);
+                    return stop(t, b);
+                }
+            };
             match kind {
                 LinkKind::Direct { target, patch } => {
                     t.pc = target;
@@ -43,7 +51,49 @@ extern "C" fn rt_dispatch(t: &mut Thread) {
                     emulate(t);
                     go_on(t);
                 }
+                LinkKind::Marker { next, marker, .. } => {
+                    drop(cache);
+                    t.pc = next;
+                    notes::marker(t, marker);
+                    go_on(t);
+                }
             }
+        }
+    }
+}
+
+/// The thread is where hooked functions begin, or return to: stop number `b`. It goes on with the block behind the stop.
+fn stop(t: &mut Thread, b: u32) {
+    let mut cache = CACHE.lock();
+    t.pc = cache.blocks[b as usize].pc;
+    // A signal comes first, and then this again.
+    if t.has_pending.load(Relaxed) != 0 {
+        drop(cache);
+        return go_on(t);
+    }
+    let behind = cache.behind(b);
+    let (hook, returns) = cache.stop(b);
+    let mut call = None;
+    if let (Some(hook), false) = (hook, t.unrecorded) {
+        if let Some(back) = crate::heap::read_target(t.regs[RSP]) {
+            call = hooks::arrive(t, hook, back);
+            if call.is_some() {
+                cache.stop_at_return(back);
+            }
+        }
+    }
+    drop(cache);
+    if returns {
+        hooks::return_(t);
+    }
+    if let Some(call) = call {
+        hooks::begin(t, call);
+    }
+    match behind {
+        Ok(head) => t.resume = head,
+        Err(why) => {
+            no_code(t, why);
+            go_on(t);
         }
     }
 }

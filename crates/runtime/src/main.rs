@@ -16,7 +16,7 @@
 //! 5. No file descriptor stays open, and no memory of the target's is written but what the kernel itself would write (signal frames).
 //!
 //! Module map: `entry` (assembly), `thread`, `process`, `buffer` (rings), `cache` (translated code), `dispatch`, `syscalls`, `signals` and
-//! `frame` (virtual signals), `maps`, `heap`, `lock`, `sys`.
+//! `frame` (virtual signals), `notes` and `hooks` (what the target does to memory as a whole), `maps`, `heap`, `lock`, `sys`.
 #![no_std]
 #![no_main]
 
@@ -28,8 +28,10 @@ mod dispatch;
 mod entry;
 mod frame;
 mod heap;
+mod hooks;
 mod lock;
 mod maps;
+mod notes;
 mod process;
 mod signals;
 mod sys;
@@ -73,6 +75,7 @@ extern "C" fn rt_boot(boot: &Boot) {
     process::announce_thread(t.serial, t.tid);
     sys::unmap(ring::BOOT_BASE, ring::PAGE);
     buffer::push_state(t);
+    notes::image(t);
     dispatch::go_on(t);
 }
 

@@ -4,9 +4,10 @@ use crate::lock::Lock;
 use crate::maps::Range;
 use crate::sys;
 use crate::thread::Thread;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
-use memtrail_ring::{self as ring, message, record, slot_kind};
+use memtrail_ring::{self as ring, hook, message, record, slot_kind};
 
 pub struct Process {
     pub serial: u32,
@@ -17,7 +18,12 @@ pub struct Process {
     /// Nothing is announced: the process is not followed, or the collector is gone.
     pub quiet: bool,
     modules: Vec<(u64, u64)>,
+    /// Texts that were defined, with their ids.
+    texts: BTreeMap<Vec<u8>, u32>,
 }
+
+/// Texts beyond these have no ids: a program that makes up names without end must not fill the memory.
+const MOST_TEXTS: usize = 1 << 16;
 
 pub static PROCESS: Lock<Process> = Lock::new(Process {
     serial: 0,
@@ -26,6 +32,7 @@ pub static PROCESS: Lock<Process> = Lock::new(Process {
     used: 0,
     quiet: true,
     modules: Vec::new(),
+    texts: BTreeMap::new(),
 });
 
 impl Process {
@@ -146,11 +153,11 @@ pub fn announce_exit(t: &Thread, status: u32) {
     PROCESS.lock().send(message::EXIT, &[status as u64], &[]);
 }
 
-/// An executable mapping was seen.
-pub fn note_module(r: &Range, path: &[u8]) {
+/// An executable mapping was seen. Whether it is new, and of a file.
+pub fn note_module(r: &Range, path: &[u8]) -> bool {
     let mut p = PROCESS.lock();
     if p.modules.contains(&(r.start, r.end)) {
-        return;
+        return false;
     }
     p.modules.push((r.start, r.end));
     let path = &path[..path.len().min(4096)];
@@ -160,6 +167,55 @@ pub fn note_module(r: &Range, path: &[u8]) {
         &[r.start, r.end - r.start, r.offset, prot | (path.len() as u64) << 32],
         path,
     );
+    path.starts_with(b"/")
+}
+
+/// The functions to hook in the modules that were noted since this was asked last: address, function, id.
+pub fn ask_for_hooks(mut take: impl FnMut(u64, hook::Function, u32)) {
+    let slot = PROCESS.lock().request_slot();
+    let Some(slot) = slot.filter(|_| session().hooks.load(Relaxed) != 0) else {
+        return;
+    };
+    let answer = &slot.hooks;
+    loop {
+        let asked = answer.asked.load(Relaxed).wrapping_add(1);
+        answer.asked.store(asked, Release);
+        buffer::ring_doorbell();
+        loop {
+            let answered = answer.answered.load(Acquire);
+            if answered == asked {
+                break;
+            }
+            if !buffer::collector_alive() {
+                return;
+            }
+            sys::futex_wait(&answer.answered, answered, 200);
+        }
+        let count = answer.count.load(Relaxed) as usize;
+        for [address, function, id] in answer.hooks.iter().take(count) {
+            if let Some(function) = hook::Function::unpack(function.load(Relaxed)) {
+                take(address.load(Relaxed), function, id.load(Relaxed) as u32);
+            }
+        }
+        if answer.more.load(Relaxed) == 0 {
+            return;
+        }
+    }
+}
+
+/// The id of a text, which is told when it is met first.
+pub fn text(text: &[u8]) -> u64 {
+    let mut p = PROCESS.lock();
+    if let Some(&id) = p.texts.get(text) {
+        return id as u64;
+    }
+    if p.texts.len() == MOST_TEXTS {
+        return record::NO_TEXT;
+    }
+    let id = session().next_text.fetch_add(1, AcqRel);
+    p.send(message::TEXT, &[id as u64 | (text.len() as u64) << 32], text);
+    p.texts.insert(text.to_vec(), id);
+    id as u64
 }
 
 /// Executable mappings went away.

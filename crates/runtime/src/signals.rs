@@ -17,6 +17,7 @@ use crate::cache::{Cache, Piece, CACHE};
 use crate::entry;
 use crate::frame::{self, Fault, Ucontext};
 use crate::heap;
+use crate::hooks;
 use crate::process;
 use crate::sys;
 use crate::thread::{current, AltStack, PendingSignal, Thread, R15, RAX, RCX, RDI, RDX, RSI, RSP, SS_DISABLE};
@@ -471,6 +472,8 @@ fn enter_handler(t: &mut Thread, n: u32, info: &[u64; 16], mask: u64, uc: Option
             kernel_action(n, Some(&Action::default()), None);
         }
     }
+    let rsp = t.regs[RSP];
+    hooks::interrupted(t, rsp, on_alt, at);
     t.regs[RDI] = n as u64;
     t.regs[RSI] = info_at;
     t.regs[RDX] = uc_at;
@@ -510,6 +513,7 @@ pub fn sigreturn(t: &mut Thread) {
     for (i, &r) in frame::ORDER.iter().enumerate() {
         t.regs[r] = uc.regs[i];
     }
+    hooks::resumed(t, at);
     t.pc = uc.rip;
     t.flags = uc.eflags & 0x24_4dd5 | 0x202;
     t.altstack = AltStack {

@@ -3,12 +3,13 @@ use crate::buffer::{self, session};
 use crate::cache::{ANY_GUARDED, CACHE, GIVEN_UP};
 use crate::entry::{self, app_syscall, ABANDONED};
 use crate::heap;
+use crate::notes;
 use crate::process::{self, PROCESS};
 use crate::signals;
 use crate::sys;
 use crate::thread::{self, Thread, R10, R11, R8, R9, RAX, RCX, RDI, RDX, RSI, RSP};
 use core::sync::atomic::Ordering::*;
-use memtrail_ring::request;
+use memtrail_ring::{record, request};
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_SIGHAND: u64 = 0x800;
@@ -37,7 +38,8 @@ pub fn run(t: &mut Thread) {
         sys::RT_SIGACTION => signals::sigaction(t, a[0], a[1], a[2], a[3]),
         sys::RT_SIGPROCMASK => signals::sigprocmask(t, a[0], a[1], a[2], a[3]),
         sys::SIGALTSTACK => signals::sigaltstack(t, a[0], a[1]),
-        sys::MMAP | sys::MUNMAP | sys::MPROTECT | sys::MREMAP | sys::PKEY_MPROTECT => mapping(n, &a),
+        sys::MMAP | sys::MUNMAP | sys::MPROTECT | sys::MREMAP | sys::PKEY_MPROTECT => mapping(t, n, &a),
+        sys::BRK | sys::SHMAT | sys::SHMDT => segment(t, n, &a),
         sys::CLONE => clone(t, a[0], a[1], a[2], a[3], a[4]),
         sys::FORK => clone(t, 17, 0, 0, 0, 0),
         sys::VFORK => clone(t, 17 | CLONE_VM | CLONE_VFORK, 0, 0, 0, 0),
@@ -124,7 +126,14 @@ fn page_up(v: u64) -> u64 {
 }
 
 /// Calls that change mappings: code in the range dies first.
-fn mapping(n: usize, a: &[u64; 6]) -> isize {
+fn mapping(t: &mut Thread, n: usize, a: &[u64; 6]) -> isize {
+    let mut name = [0; 4096];
+    let anonymous = n != sys::MMAP || a[3] & 0x20 != 0 || t.unrecorded;
+    let source = if anonymous {
+        &[]
+    } else {
+        notes::file_name(a[4], &mut name)
+    };
     // The lock is held over the call, so that no other thread translates from a mapping in flux.
     let mut cache = CACHE.lock();
     match n {
@@ -134,6 +143,14 @@ fn mapping(n: usize, a: &[u64; 6]) -> isize {
                 let (start, end) = (r as u64, r as u64 + page_up(a[1]));
                 cache.invalidate(start, end);
                 process::note_unmap(start, end);
+                notes::mapped(
+                    t,
+                    start,
+                    end - start,
+                    a[2] & 7,
+                    source,
+                    if anonymous { 0 } else { a[5] },
+                );
             }
             r
         }
@@ -143,6 +160,8 @@ fn mapping(n: usize, a: &[u64; 6]) -> isize {
                 cache.invalidate(a[0], a[0] + page_up(a[1]));
                 cache.invalidate(r as u64, r as u64 + page_up(a[2]));
                 process::note_unmap(a[0], a[0] + page_up(a[1]));
+                let moved = [a[0], page_up(a[1]), r as u64, page_up(a[2])];
+                notes::write(t, record::REMAPPED, moved);
             }
             r
         }
@@ -153,11 +172,38 @@ fn mapping(n: usize, a: &[u64; 6]) -> isize {
                 cache.invalidate(a[0], end);
                 if n == sys::MUNMAP {
                     process::note_unmap(a[0], end);
+                    notes::write(t, record::UNMAPPED, [a[0], end - a[0]]);
                 }
             }
             r
         }
     }
+}
+
+/// brk, shmat and shmdt. Under the same lock, so that notes are numbered in the order in which it happened.
+fn segment(t: &mut Thread, n: usize, a: &[u64; 6]) -> isize {
+    let cache = CACHE.lock();
+    // A segment that is detached is as long as it was when it was attached: the kernel knows.
+    let bytes = |at: u64| {
+        let mut bytes = 0;
+        crate::maps::each(&mut |r, path| {
+            if r.start == at + bytes && path.starts_with(b"/SYSV") {
+                bytes += r.end - r.start;
+            }
+        });
+        bytes
+    };
+    let detached = if n == sys::SHMDT { bytes(a[0]) } else { 0 };
+    let r = raw(n, a);
+    match n {
+        _ if sys::is_error(r) => {}
+        sys::BRK if a[0] == 0 => {}
+        sys::BRK => notes::write(t, record::BREAK, [r as u64]),
+        sys::SHMDT => notes::write(t, record::UNMAPPED, [a[0], detached]),
+        _ => notes::mapped(t, r as u64, bytes(r as u64), 3, b"/SYSV", 0),
+    }
+    drop(cache);
+    r
 }
 
 fn raw(n: usize, a: &[u64; 6]) -> isize {
@@ -281,12 +327,21 @@ fn fork(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64) 
     let areas = thread::AREAS.lock();
     let heap = heap::hold();
     let parent = process.serial;
+    let number = notes::before_fork(t);
     let r = raw(sys::CLONE, &[flags, 0, ptid, ctid, tls, 0]);
     drop(heap);
     drop(areas);
     drop(process);
     drop(cache);
-    if r == 0 {
+    if r != 0 {
+        let child = if sys::is_error(r) {
+            record::NO_PROCESS
+        } else {
+            serial.into()
+        };
+        notes::forked(t, number, child);
+    } else {
+        notes::restart();
         thread::new_tables();
         thread::map_tables(t.this);
         t.serial = thread;

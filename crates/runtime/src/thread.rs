@@ -3,6 +3,7 @@
 //! The head of the structure is the contract with translated code ([`memtrail_translate::layout`]) and with
 //! the assembly in `entry.rs`; constant assertions tie the three together.
 use crate::heap;
+use crate::hooks;
 use crate::lock::Lock;
 use crate::sys;
 use alloc::vec::Vec;
@@ -101,6 +102,8 @@ pub struct Thread {
     pub shares_memory_with_parent: bool,
     /// One instruction is to run from a page that stays writable.
     pub one_shot: bool,
+    /// Calls of hooked functions that are under way.
+    pub calls: hooks::Calls,
 }
 
 macro_rules! offset_is {

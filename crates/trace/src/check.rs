@@ -2,8 +2,9 @@
 //!
 //! [`check`] reads everything and counts: checksums, records, totals. [`check_deep`] also expands every access and believes nothing
 //! that can be found out in another way: the index by the heads in the file, a chunk's head by its accesses, the state in a
-//! chunk by decoding the chunk before, the totals by counting accesses one by one, and the hashes of a recording made with
+//! chunk by decoding the chunk before, the numbers of notes by each other, the totals by counting accesses one by one, and the hashes of a recording made with
 //! `--verify` by hashing again.
+use crate::check_notes::Notes;
 use crate::hash::{Hasher, ThreadHash};
 use crate::known::Known;
 use crate::reader::{Chunk, Ending, Reader};
@@ -11,7 +12,8 @@ use crate::replay::{self, in_parts};
 use crate::stream::Stream;
 use crate::{Error, Totals};
 use memtrail_collect::{Counter, Counts, State, ThreadDecoder};
-use memtrail_model::Thread;
+use memtrail_model::{Access, AccessSink, LoopRun, Note, Thread};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 
@@ -100,8 +102,17 @@ pub fn check_deep<R: Read + Seek + Send>(reader: &mut Reader<R>) -> Result<Check
     let known = Known::read(reader)?;
     let mut checked = count(reader, &known)?;
     heads(&known)?;
-    let mut hasher = Hasher::default();
-    in_parts(reader, &known, &mut hasher, agrees)?;
+    let at = Cell::new(0);
+    let mut deep = Deep {
+        hasher: Hasher::default(),
+        notes: Notes::new(&known, &at),
+    };
+    in_parts(reader, &known, &mut deep, |chunk, stream, reached| {
+        at.set(chunk.at);
+        agrees(chunk, stream, reached)
+    })?;
+    let Deep { hasher, notes } = deep;
+    notes.finish()?;
     let counts = hasher.counts();
     same("the number of accesses", checked.counts.accesses(), counts.accesses())?;
     if let Ending::Complete(t) = &known.ending {
@@ -118,6 +129,36 @@ pub fn check_deep<R: Read + Seek + Send>(reader: &mut Reader<R>) -> Result<Check
         checked.verified = true;
     }
     Ok(checked)
+}
+
+/// Everything that is expanded.
+struct Deep<'k> {
+    hasher: Hasher,
+    notes: Notes<'k>,
+}
+
+impl AccessSink for Deep<'_> {
+    fn accesses(&mut self, batch: &[Access]) {
+        self.hasher.accesses(batch);
+    }
+    fn wants_loops(&self) -> bool {
+        self.hasher.wants_loops()
+    }
+    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+        self.hasher.looped(run)
+    }
+    fn wants_notes(&self) -> bool {
+        true
+    }
+    fn numbered(&mut self, thread: Thread, number: u64, note: &Note) {
+        self.notes.take(thread, number, Some(note));
+    }
+    fn forked(&mut self, thread: Thread, number: u64, _child: Option<u32>) {
+        self.notes.take(thread, number, None);
+    }
+    fn done(&self) -> bool {
+        self.notes.failed()
+    }
 }
 
 /// What heads say about threads and times.

@@ -7,6 +7,8 @@ use std::io;
 pub enum Error {
     #[error(transparent)]
     Io(#[from] io::Error),
+    #[error("process {process} has {count} notes, numbered up to {end}: some are missing, or there twice")]
+    Notes { process: u32, count: u64, end: u64 },
     #[error("not a memtrail recording")]
     NotARecording,
     #[error("a recording of format {found}; this memtrail reads format {known}: record again, or use the memtrail that wrote it")]

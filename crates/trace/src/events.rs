@@ -4,7 +4,7 @@
 //! record before.
 use crate::modules::Module;
 use crate::varint::{put, put_signed, Bad, Fields};
-use memtrail_collect::Message;
+use memtrail_collect::{HookKind, Message};
 
 pub(crate) const COLUMNS: usize = 1;
 
@@ -16,6 +16,8 @@ const UNMAP: u8 = 5;
 const EXIT: u8 = 6;
 const WARN: u8 = 7;
 const MODULE: u8 = 8;
+const TEXT: u8 = 9;
+const HOOK: u8 = 10;
 
 /// An event of a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -106,6 +108,23 @@ impl Encoder {
                 self.begin(WARN, process);
                 self.text(text.as_bytes());
             }
+            Message::Text { id, text } => {
+                self.begin(TEXT, process);
+                self.numbers(&[u64::from(*id)]);
+                self.text(text);
+            }
+            Message::Hook {
+                id,
+                kind,
+                by_user,
+                address,
+                text,
+            } => {
+                self.begin(HOOK, process);
+                self.numbers(&[(*id).into(), *kind as u64, (*by_user).into()]);
+                self.address(*address);
+                self.numbers(&[(*text).into()]);
+            }
         }
     }
 
@@ -120,8 +139,12 @@ impl Encoder {
         put_signed(&mut self.bytes, tsc.wrapping_sub(self.likely.tsc));
         self.likely.tsc = tsc;
     }
-    fn range(&mut self, addr: u64, len: u64) {
+    fn address(&mut self, addr: u64) {
         put_signed(&mut self.bytes, addr.wrapping_sub(self.likely.addr));
+        self.likely.addr = addr;
+    }
+    fn range(&mut self, addr: u64, len: u64) {
+        self.address(addr);
         put(&mut self.bytes, len);
         self.likely.addr = addr.wrapping_add(len);
     }
@@ -198,6 +221,20 @@ impl Decoder<'_> {
             WARN => Message::Warn {
                 text: String::from_utf8_lossy(&self.text()?).into_owned(),
             },
+            TEXT => Message::Text {
+                id: fields.small()?,
+                text: self.text()?,
+            },
+            HOOK => {
+                let (id, kind, by_user) = (fields.small()?, fields.small()?, fields.number()?);
+                Message::Hook {
+                    id,
+                    kind: HookKind::from_number(kind).ok_or("a hook of unknown kind")?,
+                    by_user: by_user == 1,
+                    address: self.address()?,
+                    text: self.fields.small()?,
+                }
+            }
             _ => return Err("an event of unknown kind"),
         };
         Ok(Event::Message(process, message))
@@ -207,8 +244,12 @@ impl Decoder<'_> {
         self.likely.tsc = self.likely.tsc.wrapping_add(self.fields.signed()?);
         Ok(self.likely.tsc)
     }
+    fn address(&mut self) -> Result<u64, Bad> {
+        self.likely.addr = self.likely.addr.wrapping_add(self.fields.signed()?);
+        Ok(self.likely.addr)
+    }
     fn range(&mut self) -> Result<(u64, u64), Bad> {
-        let addr = self.likely.addr.wrapping_add(self.fields.signed()?);
+        let addr = self.address()?;
         let len = self.fields.number()?;
         self.likely.addr = addr.wrapping_add(len);
         Ok((addr, len))
@@ -248,6 +289,17 @@ mod tests {
                 len: u64::MAX,
             },
             Message::Warn { text: "well".into() },
+            Message::Text {
+                id: 7,
+                text: b"mal\xffloc".to_vec(),
+            },
+            Message::Hook {
+                id: u32::MAX,
+                kind: HookKind::Resizes,
+                by_user: true,
+                address: 0x7fff_0000_1234,
+                text: 7,
+            },
             Message::ThreadEnd {
                 thread: u32::MAX,
                 status: 256,

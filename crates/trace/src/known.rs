@@ -6,7 +6,7 @@ use crate::leaves::Leaves;
 use crate::modules::Module;
 use crate::reader::{Chunk, Ending, Reader};
 use crate::{blocks, events, Error, Totals};
-use memtrail_collect::{DecodeError, Message, Table, XsaveTable};
+use memtrail_collect::{DecodeError, Message, Names, Table, XsaveTable};
 use memtrail_model::Thread;
 use memtrail_ring::record::FIRST_BLOCK;
 use std::collections::{BTreeMap, HashMap};
@@ -28,6 +28,13 @@ pub struct ThreadInfo {
     pub end: Option<(u32, u64)>,
 }
 
+/// The chunks that define texts and hooks, by their offsets.
+#[derive(Debug, Default)]
+pub(crate) struct Definitions {
+    pub texts: HashMap<u32, u64>,
+    pub hooks: HashMap<u32, u64>,
+}
+
 /// Everything a recording defines, as far as it is whole.
 #[derive(Debug)]
 pub struct Known {
@@ -40,6 +47,10 @@ pub struct Known {
     /// By serial number.
     pub threads: BTreeMap<u32, ThreadInfo>,
     pub modules: Vec<Module>,
+    /// What the numbers in notes stand for.
+    pub names: Names,
+    /// Where in the file texts and hooks are defined.
+    pub(crate) definitions: Definitions,
     /// Chunks of streams, in file order.
     pub streams: Vec<Chunk>,
     pub ending: Ending,
@@ -60,6 +71,8 @@ impl Known {
             messages: Vec::new(),
             threads: BTreeMap::new(),
             modules: Vec::new(),
+            names: Names::default(),
+            definitions: Definitions::default(),
             streams: Vec::new(),
             ending: reader.ending(),
         };
@@ -91,7 +104,7 @@ impl Known {
             }
             Kind::Events => {
                 let columns = reader.columns(chunk)?;
-                events::decode(&columns, |e| self.event(e)).map_err(|what| Error::Damaged { at, what })?;
+                events::decode(&columns, |e| self.event(e, at)).map_err(|what| Error::Damaged { at, what })?;
             }
             Kind::Index | Kind::End => {
                 let what = "the index or the totals stand in the middle";
@@ -111,7 +124,7 @@ impl Known {
         Ok(())
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: Event, at: u64) {
         let (process, message) = match event {
             Event::Module(module) => return self.modules.push(module),
             Event::Message(process, message) => (process, message),
@@ -134,8 +147,11 @@ impl Known {
                     info.end = Some((status, tsc));
                 }
             }
+            Message::Text { id, .. } => drop(self.definitions.texts.insert(id, at)),
+            Message::Hook { id, .. } => drop(self.definitions.hooks.insert(id, at)),
             _ => {}
         }
+        self.names.learn(&message);
         self.messages.push((process, message));
     }
 
@@ -147,6 +163,21 @@ impl Known {
         let told = self.threads.get(&thread.0).map(|t| t.space);
         told.or_else(|| heads().find(|h| h.thread == thread.0).map(|h| h.process))
             .unwrap_or(0)
+    }
+
+    /// Processes that began as copies of others, and those.
+    pub fn forks(&self) -> BTreeMap<u32, u32> {
+        const FORKED: u32 = 1;
+        let fork = |(_, message): &(u32, Message)| match *message {
+            Message::Process {
+                process,
+                parent,
+                how: FORKED,
+                ..
+            } => Some((process, parent)),
+            _ => None,
+        };
+        self.messages.iter().filter_map(fork).collect()
     }
 
     /// Time stamp counter when the recording began.

@@ -8,7 +8,7 @@
 //! **Invariant.** [`parse`] and [`Words`] are each other's inverse on whole records.
 use memtrail_collect::{Block, DecodeError};
 use memtrail_descriptor::{Alphabet, Events, Leaf, Visit, SHORT};
-use memtrail_ring::record::{left, special_words, CUT, END, FIRST_BLOCK, LEFT, SIGNAL, SIGRETURN, STATE};
+use memtrail_ring::record::{self, left, special_words, CUT, END, FIRST_BLOCK, LEFT, SIGNAL, SIGRETURN, STATE};
 use memtrail_translate::plan::{LoopPlan, FIRST};
 use std::sync::Arc;
 
@@ -205,6 +205,17 @@ impl LeafName {
             SIGNAL => LeafName::Special("signal"),
             SIGRETURN => LeafName::Special("signal return"),
             LONE_LEFT => LeafName::Special("left"),
+            record::ALLOC => LeafName::Special("alloc"),
+            record::FREE => LeafName::Special("free"),
+            record::REALLOC => LeafName::Special("realloc"),
+            record::MAPPED => LeafName::Special("mapped"),
+            record::UNMAPPED => LeafName::Special("unmapped"),
+            record::REMAPPED => LeafName::Special("remapped"),
+            record::BREAK => LeafName::Special("break"),
+            record::NAME => LeafName::Special("name"),
+            record::ENTER => LeafName::Special("enter"),
+            record::LEAVE => LeafName::Special("leave"),
+            record::FORKED => LeafName::Special("forked"),
             _ => LeafName::Block {
                 head,
                 exit: (exit as usize).checked_sub(1),

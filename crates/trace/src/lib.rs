@@ -13,6 +13,7 @@
 
 mod blocks;
 mod check;
+mod check_notes;
 mod chunk;
 mod columns;
 mod describe;

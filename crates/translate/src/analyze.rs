@@ -6,6 +6,7 @@
 use crate::accesses::Accesses;
 use crate::effects::effects;
 use crate::loops::{induction, loop_shape, LoopShape};
+use crate::marker::Marker;
 use crate::plan::{Derived, Lin, LoopPlan, Plan, Side, Slot, Step, FIRST, RSP};
 use crate::symbolic::{Atom, Machine, R15, RSP_REG};
 use alloc::vec::Vec;
@@ -63,6 +64,8 @@ pub enum Exit {
     Syscall,
     /// The runtime carries out the last instruction itself.
     Emulate,
+    /// The program tells something.
+    Marker(Marker),
     /// xbegin: taken as an abort at once.
     Abort {
         target: u64,
@@ -374,6 +377,7 @@ fn exit_of(insn: &Instruction) -> Exit {
             target: insn.near_branch64(),
         },
         _ => match insn.mnemonic() {
+            Mnemonic::Nop => Marker::of(insn).map_or(Exit::Fall, Exit::Marker),
             // Each lane's address is cut to 32 bits before our own gs base is replaced: no rewriting can do that.
             _ if insn.is_vsib() && insn.memory_segment() == Register::GS && insn.memory_base().is_gpr32() => {
                 Exit::Emulate

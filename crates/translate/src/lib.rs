@@ -29,6 +29,8 @@ pub mod effects;
 pub use code::Code;
 mod emit;
 pub mod layout;
+mod marker;
+pub use marker::Marker;
 
 #[cfg(test)]
 mod golden;

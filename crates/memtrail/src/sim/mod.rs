@@ -119,7 +119,9 @@ pub fn command(args: &SimArgs) -> anyhow::Result<u8> {
 /// Simulates while a program runs.
 fn live(args: &SimArgs) -> anyhow::Result<u8> {
     let analyses = Analyses::new(args)?;
-    let record_args = RecordArgs::of(args.command.clone());
+    let mut record_args = RecordArgs::of(args.command.clone());
+    // Nothing here asks what is allocated.
+    record_args.objects.no_objects = true;
     let (done, lived) = record::live(&record_args, |pid| feed(args, analyses, Progress::of(pid)))?;
     let status = record::finish(&record_args, &done, false)?;
     if done.outcome.drained.failure.is_some() {

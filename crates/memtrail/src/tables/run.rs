@@ -58,6 +58,8 @@ pub struct Found {
     pub first: Vec<Option<u64>>,
     pub scopes: Scopes,
     pub names: Rc<Names>,
+    /// What notes refer to.
+    texts: Rc<memtrail_collect::Names>,
 }
 
 /// Which dimensions a tagger must track.
@@ -109,11 +111,13 @@ pub fn run(
         threshold: args.threshold,
         ..objects::Options::default()
     };
+    let texts = Rc::new(known.names.clone());
     let mut tagger = Tagger::new(simulator, dimensions, objects);
     let mut statics = Statics::default();
     if dimensions.object {
         statics = Statics::new(&names, &program(known), tagger.objects());
-        tagger = tagger.with_variables(statics.watch(move |_| None));
+        let texts = texts.clone();
+        tagger = tagger.with_variables(statics.watch(move |text| texts.text(text).map(<[u8]>::to_vec)));
     }
     let tap = Tap::new(tagger, by.contains(&By::Loop));
     // The limit is for accesses that are simulated, whatever else is replayed.
@@ -147,6 +151,7 @@ pub fn run(
         first,
         scopes: super::scopes::of(&edges),
         names,
+        texts,
         hierarchy: chosen.hierarchy,
         source: chosen.source,
     })
@@ -176,8 +181,9 @@ fn ranges(args: &TableArgs, names: &Names, known: &Known) -> anyhow::Result<Vec<
 
 impl Found {
     /// A text that notes refer to.
-    pub fn text(&self, _number: u32) -> Option<String> {
-        None
+    pub fn text(&self, number: u32) -> Option<String> {
+        let text = self.texts.text(number)?;
+        Some(String::from_utf8_lossy(text).into_owned())
     }
 
     /// The first level that accesses of a kind come to.

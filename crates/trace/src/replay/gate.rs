@@ -1,6 +1,6 @@
 //! What stands between a chunk's accesses and whoever wants them: leaves out what comes before the selection, and lets no more
 //! through than the chunk's head promises and the selection asks for.
-use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Next, Repeat};
+use memtrail_model::{Access, AccessSink, Edge, Flow, Kind, LoopAccess, LoopRun, Next, Note, Repeat, Thread};
 
 /// Accesses handed on in one go when a loop is entered in its middle.
 const BATCH: usize = 512;
@@ -16,6 +16,8 @@ pub(super) struct Gate<S> {
     pub wanted: u64,
     /// There were more than promised.
     pub surplus: bool,
+    /// The address space of the thread, if the sink is to be told of forks as such.
+    pub space: Option<u32>,
     /// The sink wants fetches. They are neither promised nor left out by number: what follows an access goes with the next one.
     pub fetches: bool,
 }
@@ -47,6 +49,7 @@ impl<S: AccessSink> Gate<S> {
             promised: 0,
             wanted,
             surplus: false,
+            space: None,
         }
     }
 
@@ -176,7 +179,21 @@ impl<S: AccessSink> AccessSink for Gate<S> {
         self.fetches
     }
 
-    memtrail_model::hands_on_asides!(sink);
+    fn wants_flows(&self) -> bool {
+        self.sink.wants_flows()
+    }
+
+    fn flows(&mut self, thread: Thread, flow: Flow) {
+        self.sink.flows(thread, flow);
+    }
+
+    fn wants_edges(&self) -> bool {
+        self.sink.wants_edges()
+    }
+
+    fn edges(&mut self, thread: Thread, edge: &Edge) {
+        self.sink.edges(thread, edge);
+    }
 
     fn wants_repeats(&self) -> bool {
         self.skip == 0 && self.sink.wants_repeats()
@@ -199,6 +216,21 @@ impl<S: AccessSink> AccessSink for Gate<S> {
         self.sink.leaves();
     }
 
+    fn wants_notes(&self) -> bool {
+        self.sink.wants_notes()
+    }
+
+    fn numbered(&mut self, thread: Thread, number: u64, note: &Note) {
+        self.sink.numbered(thread, number, note);
+    }
+
+    fn forked(&mut self, thread: Thread, number: u64, child: Option<u32>) {
+        match (self.space, child) {
+            (Some(parent), Some(child)) => self.sink.forks(parent, child),
+            _ => self.sink.forked(thread, number, child),
+        }
+    }
+
     fn done(&self) -> bool {
         self.wanted == 0 || self.sink.done()
     }
@@ -207,7 +239,7 @@ impl<S: AccessSink> AccessSink for Gate<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memtrail_model::{Point, Thread};
+    use memtrail_model::Point;
 
     #[derive(Default)]
     struct Seen {

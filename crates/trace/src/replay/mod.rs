@@ -7,6 +7,7 @@ mod nest;
 mod player;
 mod select;
 mod threads;
+mod turns;
 
 pub(crate) use player::OTHER_NUMBER;
 pub use select::{Point, Selection};
@@ -90,7 +91,11 @@ fn alone<R: Read + Seek + Send, S: AccessSink>(
     sink: &mut S,
 ) -> Result<(), Error> {
     let chunks = part.chunks.clone();
-    let mut player = Player::new(known, part, limit, sink);
+    let space = known.space(part.thread);
+    if let Some(&parent) = known.forks().get(&space).filter(|_| sink.wants_notes()) {
+        sink.forks(parent, space);
+    }
+    let mut player = Player::new(known, part, limit, sink).alone();
     let more = ahead(input, known, &chunks, |chunk, stream| {
         player.begin(chunk, stream)?;
         player.play(chunk, stream)

@@ -53,6 +53,12 @@ impl<'k, S: AccessSink> Player<'k, S> {
         }
     }
 
+    /// Tells the sink of forks as such: nobody puts this thread in one order with others.
+    pub fn alone(mut self) -> Player<'k, S> {
+        self.expander.flush().space = Some(self.known.space(self.part.thread));
+        self
+    }
+
     pub fn sink(&mut self) -> &mut S {
         self.expander.flush().sink()
     }

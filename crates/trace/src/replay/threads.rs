@@ -9,12 +9,13 @@
 use super::gate::{count, end_of};
 use super::player::Player;
 use super::select::{Part, Selection};
+use super::turns::{Member, Turns};
 use super::{parse, Input};
 use crate::known::Known;
 use crate::Error;
-use memtrail_collect::{interleave, Segment, Stream};
-use memtrail_model::{Access, AccessSink, Edge, Flow, Thread};
-use std::cell::Cell;
+use memtrail_collect::{interleave, Noted, Segment, Stream};
+use memtrail_model::{Access, AccessSink, Edge, Flow, Note, Thread};
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io::{self, Read, Seek};
 use std::rc::Rc;
@@ -23,37 +24,49 @@ use std::thread::{Builder, Scope};
 
 /// Accesses in a batch.
 const BATCH: usize = 4096;
+/// A segment of no accesses.
+const NOTHING: Segment = Segment {
+    begin: 0,
+    end: 0,
+    accesses: 0,
+};
 /// Batches under way.
 const AHEAD: usize = 2;
 const STACK_BYTES: usize = 1 << 20;
 
-/// What comes among accesses.
+/// Accesses, and what stands between them.
+#[derive(Default)]
+struct Batch {
+    accesses: Vec<Access>,
+    /// In order, each with the number of accesses before it.
+    asides: VecDeque<(usize, Aside)>,
+}
+
+/// What stands between accesses.
 #[derive(Clone, Copy)]
 enum Aside {
     Flow(Flow),
     Edge(Edge),
+    Note(Numbered),
 }
 
-impl Aside {
-    fn tell(&self, thread: Thread, sink: &mut impl AccessSink) {
-        match self {
-            Aside::Flow(flow) => sink.flows(thread, *flow),
-            Aside::Edge(edge) => sink.edges(thread, edge),
-        }
+/// A note and its number.
+#[derive(Clone, Copy)]
+struct Numbered {
+    number: u64,
+    noted: Noted,
+}
+
+impl Numbered {
+    /// A new image begins with it.
+    fn is_fresh(&self) -> bool {
+        matches!(&self.noted, Noted::Note(note) if Noted::is_new_image(note))
     }
 }
 
-#[derive(Default)]
-struct Batch {
-    accesses: Vec<Access>,
-    /// Each before the access with this number.
-    asides: VecDeque<(usize, Aside)>,
-}
-
 impl Batch {
-    fn clear(&mut self) {
-        self.accesses.clear();
-        self.asides.clear();
+    fn is_empty(&self) -> bool {
+        self.accesses.is_empty() && self.asides.is_empty()
     }
 }
 
@@ -63,14 +76,6 @@ enum Sent {
     Segments(Vec<Segment>),
     Batch(Batch),
     Failed(Error),
-}
-
-/// What a sink wants beside accesses.
-#[derive(Clone, Copy)]
-struct Wants {
-    fetches: bool,
-    flows: bool,
-    edges: bool,
 }
 
 /// Why replay ends.
@@ -95,24 +100,36 @@ struct Courier {
     gone: bool,
 }
 
+/// What a sink wants beside accesses.
+#[derive(Clone, Copy)]
+struct Wants {
+    fetches: bool,
+    flows: bool,
+    edges: bool,
+    notes: bool,
+}
+
 impl Courier {
     fn send(&mut self, sent: Sent) {
         self.gone |= self.out.send(sent).is_err();
     }
     fn send_batch(&mut self) {
-        if !self.batch.accesses.is_empty() || !self.batch.asides.is_empty() {
+        if !self.batch.is_empty() {
             let mut next = self.used.try_recv().unwrap_or_default();
-            next.clear();
+            next.accesses.clear();
             let batch = std::mem::replace(&mut self.batch, next);
             self.send(Sent::Batch(batch));
         }
     }
+}
+
+impl Courier {
     fn aside(&mut self, aside: Aside) {
-        if self.batch.asides.len() >= BATCH {
-            self.send_batch();
-        }
         let before = self.batch.accesses.len();
         self.batch.asides.push_back((before, aside));
+        if self.batch.asides.len() == BATCH {
+            self.send_batch();
+        }
     }
 }
 
@@ -126,6 +143,17 @@ impl AccessSink for Courier {
                 self.send_batch();
             }
         }
+    }
+    fn wants_notes(&self) -> bool {
+        self.wants.notes
+    }
+    fn numbered(&mut self, _thread: Thread, number: u64, note: &Note) {
+        let noted = Noted::Note(*note);
+        self.aside(Aside::Note(Numbered { number, noted }));
+    }
+    fn forked(&mut self, _thread: Thread, number: u64, child: Option<u32>) {
+        let noted = Noted::Fork { child };
+        self.aside(Aside::Note(Numbered { number, noted }));
     }
     fn wants_fetches(&self) -> bool {
         self.wants.fetches
@@ -194,6 +222,8 @@ struct Remote<'scope, 'env, 'r, R> {
     batch: Batch,
     /// Accesses of the batch already handed on.
     taken: usize,
+    /// Its notes have to wait for those of other threads.
+    turn: Option<Turn>,
     wants: Wants,
     /// Accesses still wanted of all threads together.
     left: Rc<Cell<u64>>,
@@ -242,33 +272,26 @@ impl<R: Read + Seek + Send> Remote<'_, '_, '_, R> {
         Ok(true)
     }
 
-    /// Hands on accesses of the batch up to this one, with what comes among them.
-    fn hand_on<S: AccessSink>(&mut self, end: usize, sink: &mut S) {
-        let Batch { accesses, asides } = &mut self.batch;
-        while let Some(&(at, aside)) = asides.front().filter(|&&(at, _)| at < end) {
-            if self.taken < at {
-                sink.accesses(&accesses[self.taken..at]);
-                self.taken = at;
+    /// Hands on what comes before the next access. Returns `false` if it is not the turn of a note.
+    fn asides<S: AccessSink>(&mut self, sink: &mut S) -> bool {
+        if self.turn.as_mut().is_some_and(|turn| !turn.begin(sink)) {
+            return false;
+        }
+        let thread = self.part.thread;
+        while let Some(&(_, aside)) = self.batch.asides.front().filter(|(at, _)| *at <= self.taken) {
+            match (aside, &mut self.turn) {
+                (Aside::Flow(flow), _) => sink.flows(thread, flow),
+                (Aside::Edge(edge), _) => sink.edges(thread, &edge),
+                (Aside::Note(note), Some(turn)) => {
+                    if !turn.take(thread, &note, sink) {
+                        return false;
+                    }
+                }
+                (Aside::Note(_), None) => {}
             }
-            aside.tell(self.part.thread, sink);
-            asides.pop_front();
+            self.batch.asides.pop_front();
         }
-        if self.taken < end {
-            sink.accesses(&accesses[self.taken..end]);
-            self.taken = end;
-        }
-    }
-
-    /// What follows the last access of the batch.
-    fn hand_on_rest<S: AccessSink>(&mut self, sink: &mut S) {
-        if self.wants.fetches {
-            self.hand_on(self.batch.accesses.len(), sink);
-        }
-        if self.taken == self.batch.accesses.len() {
-            for (_, aside) in self.batch.asides.drain(..) {
-                aside.tell(self.part.thread, sink);
-            }
-        }
+        true
     }
 
     /// A segment of what has not been promised.
@@ -300,38 +323,151 @@ impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
             if let Some(segment) = self.next_segment() {
                 return Ok(Some(segment));
             }
-            self.hand_on_rest(sink);
+            if let Some(&(at, _)) = self.batch.asides.front() {
+                if at > self.taken {
+                    // Fetches that follow the last access.
+                    sink.accesses(&self.batch.accesses[self.taken..at]);
+                    self.taken = at;
+                }
+                return Ok(Some(NOTHING));
+            }
+            if self.wants.fetches && self.taken < self.batch.accesses.len() {
+                // What follows the last access of the chunk.
+                sink.accesses(&self.batch.accesses[self.taken..]);
+                self.taken = self.batch.accesses.len();
+            }
             if !self.receive()? {
+                if let Some(turn) = &mut self.turn {
+                    turn.end();
+                }
                 return Ok(None);
             }
         }
     }
 
-    fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<(), End> {
-        let mut wanted = n.min(self.left.get()) as usize;
-        self.left.set(self.left.get() - wanted as u64);
+    fn settle<S: AccessSink>(&mut self, sink: &mut S) -> Result<bool, End> {
+        Ok(self.asides(sink))
+    }
+
+    fn insist(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            turn.insists = true;
+        }
+    }
+
+    fn waits_for(&self) -> u64 {
+        self.turn.as_ref().map_or(0, Turn::number)
+    }
+
+    fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<u64, End> {
+        let n = n.min(self.left.get());
+        let mut wanted = n as usize;
         while wanted > 0 {
-            let rest = &self.batch.accesses[self.taken..];
+            if !self.asides(sink) {
+                break;
+            }
+            let until = self.batch.asides.front().map_or(self.batch.accesses.len(), |n| n.0);
+            let rest = &self.batch.accesses[self.taken..until];
             if !rest.is_empty() {
                 let (end, accesses) = first(rest, wanted, self.wants.fetches);
-                self.hand_on(self.taken + end, sink);
+                sink.accesses(&rest[..end]);
+                self.taken += end;
                 wanted -= accesses;
-                continue;
-            }
-            self.hand_on_rest(sink);
-            if !self.receive()? {
+            } else if !self.receive()? {
                 if self.promised {
                     // All of it happened after what was selected.
-                    return Ok(());
+                    return Ok(n);
                 }
                 let (at, what) = (self.part.chunks[0].at, "a thread's accesses end too early");
                 return Err(Error::Damaged { at, what }.into());
             }
         }
+        let produced = n - wanted as u64;
+        self.left.set(self.left.get() - produced);
         if self.left.get() == 0 || sink.done() {
             return Err(End::Enough);
         }
-        Ok(())
+        Ok(produced)
+    }
+}
+
+/// A recorded thread's part in the order of notes.
+struct Turn {
+    turns: Rc<RefCell<Turns>>,
+    member: Member,
+    /// The space whose notes its own are numbered with, until a new image begins, and from then on.
+    space: u32,
+    next_space: u32,
+    begun: bool,
+    ended: bool,
+    /// Its next note waits for nobody.
+    insists: bool,
+}
+
+impl Turn {
+    fn new(known: &Known, part: &Part, member: Member, turns: Rc<RefCell<Turns>>) -> Turn {
+        let space = part.chunks[0].head.stream.process;
+        turns.borrow_mut().join(space);
+        Turn {
+            turns,
+            member,
+            space,
+            next_space: known.space(part.thread),
+            begun: false,
+            ended: false,
+            insists: false,
+        }
+    }
+
+    fn number(&self) -> u64 {
+        self.turns.borrow().number(self.space, self.member)
+    }
+
+    /// Before anything is handed on. Returns `false` if the process is still to be forked.
+    fn begin<S: AccessSink>(&mut self, sink: &mut S) -> bool {
+        if !self.begun {
+            let mut turns = self.turns.borrow_mut();
+            if !self.insists && turns.awaits_fork(self.space) {
+                return false;
+            }
+            if let Some(parent) = turns.fork(self.space) {
+                sink.forks(parent, self.space);
+            }
+            (self.begun, self.insists) = (true, false);
+        }
+        true
+    }
+
+    /// Hands a note on if it is its turn.
+    fn take<S: AccessSink>(&mut self, thread: Thread, note: &Numbered, sink: &mut S) -> bool {
+        let mut turns = self.turns.borrow_mut();
+        let (number, fresh) = (note.number, note.is_fresh());
+        if !turns.may(self.space, self.member, number, fresh) && !self.insists {
+            return false;
+        }
+        self.insists = false;
+        if fresh && self.space != self.next_space {
+            turns.leave(self.space, self.member);
+            turns.join(self.next_space);
+            self.space = self.next_space;
+        }
+        turns.went(self.space, self.member, number, fresh);
+        match &note.noted {
+            Noted::Note(note) => sink.numbered(thread, number, note),
+            Noted::Fork { child: Some(child) } => {
+                turns.fork(*child);
+                sink.forks(self.space, *child);
+            }
+            Noted::Fork { child: None } => {}
+        }
+        true
+    }
+
+    /// Nothing more comes.
+    fn end(&mut self) {
+        if !std::mem::replace(&mut self.ended, true) {
+            self.turns.borrow_mut().leave(self.space, self.member);
+        }
     }
 }
 
@@ -365,14 +501,23 @@ pub(super) fn together<R: Read + Seek + Send, S: AccessSink>(
             segments: VecDeque::new(),
             batch: Batch::default(),
             taken: 0,
+            turn: None,
             wants: Wants {
                 fetches: sink.wants_fetches(),
                 flows: sink.wants_flows(),
                 edges: sink.wants_edges(),
+                notes: sink.wants_notes(),
             },
             left: left.clone(),
         };
         let mut remotes: Vec<_> = parts.into_iter().map(remote).collect();
+        if sink.wants_notes() {
+            let turns = Turns::new(known.forks(), false);
+            let turns = Rc::new(RefCell::new(turns));
+            for (i, remote) in remotes.iter_mut().enumerate() {
+                remote.turn = Some(Turn::new(known, &remote.part, i, turns.clone()));
+            }
+        }
         interleave(&mut remotes, selection.order, sink)
     });
     match ended {

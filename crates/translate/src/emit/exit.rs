@@ -46,6 +46,11 @@ impl Emitter<'_> {
                 self.leave_stand_in();
                 self.leave(LinkKind::Emulate { pc: last.ip() });
             }
+            Exit::Marker(marker) => {
+                self.leave_stand_in();
+                let (pc, next) = (last.ip(), last.next_ip());
+                self.leave(LinkKind::Marker { pc, next, marker });
+            }
             Exit::Abort { target } => {
                 self.leave_stand_in();
                 self.hot.put(&[0xb8, 0, 0, 0, 0]); // mov eax, 0
@@ -203,7 +208,9 @@ impl Emitter<'_> {
                         site.done = self.block.insns.len() as u16;
                     }
                 }
-                LinkKind::Syscall { pc } | LinkKind::Emulate { pc } => site.pc = SitePc::Const(pc),
+                LinkKind::Syscall { pc } | LinkKind::Emulate { pc } | LinkKind::Marker { pc, .. } => {
+                    site.pc = SitePc::Const(pc)
+                }
             }
             self.sites.push((at, site));
         }

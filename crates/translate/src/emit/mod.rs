@@ -23,6 +23,7 @@ mod registers;
 use crate::analyze::{Block, Capture, Exit};
 use crate::code::Code;
 use crate::layout as at;
+use crate::marker::Marker;
 use crate::plan::{LoopPlan, FIRST};
 use crate::symbolic::{R15, RSP_REG};
 use alloc::vec::Vec;
@@ -67,6 +68,8 @@ pub enum LinkKind {
     Syscall { pc: u64 },
     /// Carry out the instruction at this address.
     Emulate { pc: u64 },
+    /// Note what the marker at this address tells, and go on behind it.
+    Marker { pc: u64, next: u64, marker: Marker },
 }
 
 /// The target's program counter at a site.
