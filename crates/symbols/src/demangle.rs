@@ -61,18 +61,21 @@ mod tests {
         assert_eq!(demangle(b"\xff"), "\u{fffd}");
     }
 
+    /// `f<X<int, int>, X<X<int, int>, X<int, int>>, …>`: each argument refers twice to the one before.
+    fn doubling(arguments: usize) -> String {
+        let digits = b"123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        let twice = digits.iter().take(arguments).map(|&digit| {
+            let before = format!("S{}_", digit as char);
+            format!("S0_I{before}{before}E")
+        });
+        format!("_Z1fI1XIiiE{}Evv", twice.collect::<String>())
+    }
+
     #[test]
     fn names_that_explode_stay_mangled() {
-        let mut name = String::from("_Z1fI1XIiiE");
-        for level in 0..40 {
-            let back = if level == 0 {
-                "S0_".to_string()
-            } else {
-                format!("S{}_", level - 1)
-            };
-            name += &format!("1XI{back}{back}E");
-        }
-        name += "Evv";
-        assert!(demangle(name.as_bytes()).len() <= 1 << 16);
+        let small = demangle(doubling(1).as_bytes());
+        assert_eq!(small, "f<X<int, int>, X<X<int, int>, X<int, int> > >");
+        let large = doubling(30);
+        assert_eq!(demangle(large.as_bytes()), large);
     }
 }

@@ -1,10 +1,11 @@
 //! One program or library: everything that can be asked about an address in it.
 use crate::code::{self, Operand};
-use crate::debug::{is_fortran, Debug, FileIndex};
+use crate::debug::{is_fortran, Debug, Die, FileIndex};
 use crate::demangle::{demangle, fortran};
 use crate::elf::{Elf, Segment, Symbol, SymbolKind, Tls};
 use crate::find::Search;
-use crate::frames::{self, Cfa, Home, Local, Piece, Scope, Unwind};
+use crate::frames::{Cfa, Unwind};
+use crate::locals::{self, Body, Home, Instruction, Local, Piece, Scope};
 use crate::reason::{BuildId, Reason};
 use crate::types::{Pointee, Type, Types};
 use crate::variables::{self, Place, Variable};
@@ -98,6 +99,8 @@ pub struct Module<'s> {
     unwind: OnceCell<Unwind<'s>>,
     /// Functions by unit.
     pieces: RefCell<HashMap<UnitKey, Rc<Vec<Piece>>>>,
+    /// What functions have in their frames.
+    bodies: RefCell<HashMap<Die, Option<Rc<Body<'s>>>>>,
 }
 
 impl std::fmt::Debug for Module<'_> {
@@ -118,6 +121,7 @@ impl<'s> Module<'s> {
             variables: OnceCell::new(),
             unwind: OnceCell::new(),
             pieces: RefCell::default(),
+            bodies: RefCell::default(),
         }
     }
 
@@ -305,7 +309,7 @@ impl<'s> Module<'s> {
         let source = || {
             let unit = debug.unit_at(pc)?;
             let entry = unit.unit.entry(at?).ok()?;
-            frames::name_of(debug, &unit, &entry, gimli::DW_AT_name)
+            locals::name_of(debug, &unit, &entry, gimli::DW_AT_name)
         };
         source().unwrap_or(name)
     }
@@ -357,7 +361,7 @@ impl<'s> Module<'s> {
         let key = (unit.file, unit.unit.header.offset());
         let known = self.pieces.borrow().get(&key).cloned();
         let pieces = known.unwrap_or_else(|| {
-            let found = Rc::new(frames::functions(&unit));
+            let found = Rc::new(locals::functions(&unit));
             self.pieces.borrow_mut().insert(key, found.clone());
             found
         });
@@ -413,7 +417,24 @@ impl<'s> Module<'s> {
     fn locals(&self, pc: u64, cfa: Option<Cfa>, scope: Scope) -> Option<Vec<Local>> {
         let (debug, piece) = self.piece(pc)?;
         let unit = debug.unit_at(pc)?;
-        Some(frames::locals(debug, &self.types, &unit, piece.die, (pc, cfa), scope))
+        let known = self.bodies.borrow().get(&piece.die).cloned();
+        let body = known.unwrap_or_else(|| {
+            let body = Body::read(debug, &unit, piece.die).map(Rc::new);
+            self.bodies.borrow_mut().insert(piece.die, body.clone());
+            body
+        })?;
+        let types = &self.types;
+        let (debug, unit) = (debug, &*unit);
+        Some(body.locals(
+            &Instruction {
+                debug,
+                types,
+                unit,
+                pc,
+                cfa,
+            },
+            scope,
+        ))
     }
 
     /// The instruction at an address.

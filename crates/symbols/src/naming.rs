@@ -1,6 +1,7 @@
 //! From what was seen of a function's accesses to the names of its reference points.
 use crate::code::{Operand, Role};
-use crate::frames::{Home, Local, RBP, RSP};
+use crate::frames::{RBP, RSP};
+use crate::locals::{Home, Local};
 use crate::module::Module;
 use crate::reference::{references, Access, Data, Point, Position, Reference};
 use crate::types::Shape;
