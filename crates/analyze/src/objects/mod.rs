@@ -268,10 +268,14 @@ impl Objects {
     /// The object at an address. `hint` is any object: the search is short if it is the one.
     #[inline]
     pub fn find(&mut self, space: SpaceIndex, addr: u64, hint: u32) -> u32 {
-        match self.holds(space, addr, hint) {
-            true => hint,
-            false => self.search(space, addr),
-        }
+        self.find_any(space, addr, [hint])
+    }
+
+    /// The object at an address: perhaps one of these.
+    #[inline]
+    pub fn find_any<const N: usize>(&mut self, space: SpaceIndex, addr: u64, hints: [u32; N]) -> u32 {
+        let right = hints.into_iter().find(|&hint| self.holds(space, addr, hint));
+        right.unwrap_or_else(|| self.search(space, addr))
     }
 
     /// Whether an address is this object's for certain.
