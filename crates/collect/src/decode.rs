@@ -65,6 +65,8 @@ pub struct Run<'a> {
 pub enum Mark {
     Signal(u64),
     SignalReturn,
+    /// The stack pointer is here now.
+    Stack(u64),
 }
 
 /// Whoever consumes executions.
@@ -96,6 +98,14 @@ pub trait Consumer {
     /// One execution with its fetches, and how many accesses are among them.
     fn linear_fetching(&mut self, _linear: &Linear<'_>, _accesses: u64) {}
     fn mark(&mut self, _thread: Thread, _mark: Mark) {}
+    /// Whether [`Consumer::enters`] and [`Consumer::leaves`] are wanted.
+    fn follows(&self) -> bool {
+        false
+    }
+    /// A block is executed next, number `index` of the table, with the stack pointer there. Not told again for every iteration of a loop.
+    fn enters(&mut self, _thread: Thread, _index: u32, _block: &Block, _rsp: u64) {}
+    /// The block entered last was left before its end: through the branch that is its instruction so and so, or else in mid-air.
+    fn leaves(&mut self, _block: &Block, _branch: Option<u16>) {}
 }
 
 /// What decoding goes on from between two buffers of a thread: with it, a thread's records can be
@@ -351,7 +361,10 @@ impl ThreadDecoder {
 
     fn special<C: Consumer>(&mut self, words: &[u64], consumer: &mut C) -> Result<(), DecodeError> {
         match words[0] {
-            STATE => self.carried.copy_from_slice(&words[1..4]),
+            STATE => {
+                self.carried.copy_from_slice(&words[1..4]);
+                consumer.mark(self.thread, Mark::Stack(words[1]));
+            }
             SIGNAL => consumer.mark(self.thread, Mark::Signal(words[1])),
             SIGRETURN => consumer.mark(self.thread, Mark::SignalReturn),
             _ => return Err(DecodeError::CutWithoutBlock),
@@ -394,6 +407,10 @@ impl ThreadDecoder {
             *exit = Block::before(side, counter, *exit);
         }
         let complete = self.complete(block, cut.is_some())?;
+        let follows = consumer.follows();
+        if follows {
+            consumer.enters(self.thread, found.index, block, self.carried[0]);
+        }
         consumer.run(Run {
             thread: self.thread,
             block,
@@ -401,6 +418,9 @@ impl ThreadDecoder {
             complete,
             cut,
         })?;
+        if let Some(cut) = cut.filter(|_| follows) {
+            consumer.leaves(block, (!cut.begun).then(|| cut.insn - 1));
+        }
         if let Some(side) = side {
             if !C::NEEDS_ADDRESSES {
                 derive(block, &mut self.slots);

@@ -176,6 +176,8 @@ impl<S: AccessSink> AccessSink for Gate<S> {
         self.fetches
     }
 
+    memtrail_model::hands_on_asides!(sink);
+
     fn wants_repeats(&self) -> bool {
         self.skip == 0 && self.sink.wants_repeats()
     }

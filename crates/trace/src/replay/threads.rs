@@ -13,7 +13,7 @@ use super::{parse, Input};
 use crate::known::Known;
 use crate::Error;
 use memtrail_collect::{interleave, Segment, Stream};
-use memtrail_model::{Access, AccessSink};
+use memtrail_model::{Access, AccessSink, Edge, Flow, Thread};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io::{self, Read, Seek};
@@ -27,12 +27,50 @@ const BATCH: usize = 4096;
 const AHEAD: usize = 2;
 const STACK_BYTES: usize = 1 << 20;
 
+/// What comes among accesses.
+#[derive(Clone, Copy)]
+enum Aside {
+    Flow(Flow),
+    Edge(Edge),
+}
+
+impl Aside {
+    fn tell(&self, thread: Thread, sink: &mut impl AccessSink) {
+        match self {
+            Aside::Flow(flow) => sink.flows(thread, *flow),
+            Aside::Edge(edge) => sink.edges(thread, edge),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Batch {
+    accesses: Vec<Access>,
+    /// Each before the access with this number.
+    asides: VecDeque<(usize, Aside)>,
+}
+
+impl Batch {
+    fn clear(&mut self) {
+        self.accesses.clear();
+        self.asides.clear();
+    }
+}
+
 /// From a thread that decodes.
 enum Sent {
     /// When the accesses happened that come next.
     Segments(Vec<Segment>),
-    Batch(Vec<Access>),
+    Batch(Batch),
     Failed(Error),
+}
+
+/// What a sink wants beside accesses.
+#[derive(Clone, Copy)]
+struct Wants {
+    fetches: bool,
+    flows: bool,
+    edges: bool,
 }
 
 /// Why replay ends.
@@ -50,10 +88,10 @@ impl From<Error> for End {
 
 /// The sink of a thread that decodes.
 struct Courier {
-    batch: Vec<Access>,
+    batch: Batch,
     out: SyncSender<Sent>,
-    used: Receiver<Vec<Access>>,
-    fetches: bool,
+    used: Receiver<Batch>,
+    wants: Wants,
     gone: bool,
 }
 
@@ -62,28 +100,47 @@ impl Courier {
         self.gone |= self.out.send(sent).is_err();
     }
     fn send_batch(&mut self) {
-        if !self.batch.is_empty() {
-            let mut next = self.used.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
+        if !self.batch.accesses.is_empty() || !self.batch.asides.is_empty() {
+            let mut next = self.used.try_recv().unwrap_or_default();
             next.clear();
             let batch = std::mem::replace(&mut self.batch, next);
             self.send(Sent::Batch(batch));
         }
+    }
+    fn aside(&mut self, aside: Aside) {
+        if self.batch.asides.len() >= BATCH {
+            self.send_batch();
+        }
+        let before = self.batch.accesses.len();
+        self.batch.asides.push_back((before, aside));
     }
 }
 
 impl AccessSink for Courier {
     fn accesses(&mut self, mut batch: &[Access]) {
         while !batch.is_empty() && !self.gone {
-            let room = (BATCH - self.batch.len()).min(batch.len());
-            self.batch.extend_from_slice(&batch[..room]);
+            let room = (BATCH - self.batch.accesses.len()).min(batch.len());
+            self.batch.accesses.extend_from_slice(&batch[..room]);
             batch = &batch[room..];
-            if self.batch.len() == BATCH {
+            if self.batch.accesses.len() == BATCH {
                 self.send_batch();
             }
         }
     }
     fn wants_fetches(&self) -> bool {
-        self.fetches
+        self.wants.fetches
+    }
+    fn wants_flows(&self) -> bool {
+        self.wants.flows
+    }
+    fn flows(&mut self, _thread: Thread, flow: Flow) {
+        self.aside(Aside::Flow(flow));
+    }
+    fn wants_edges(&self) -> bool {
+        self.wants.edges
+    }
+    fn edges(&mut self, _thread: Thread, edge: &Edge) {
+        self.aside(Aside::Edge(*edge));
     }
     fn done(&self) -> bool {
         self.gone
@@ -121,7 +178,7 @@ fn decode<R: Read + Seek>(input: &Input<'_, R>, known: &Known, part: Part, couri
 /// A thread that decodes, seen from outside.
 struct Running {
     sent: Receiver<Sent>,
-    used: Sender<Vec<Access>>,
+    used: Sender<Batch>,
 }
 
 /// One recorded thread.
@@ -134,11 +191,10 @@ struct Remote<'scope, 'env, 'r, R> {
     /// Its first access was promised before it was started.
     promised: bool,
     segments: VecDeque<Segment>,
-    batch: Vec<Access>,
+    batch: Batch,
     /// Accesses of the batch already handed on.
     taken: usize,
-    /// The sink wants fetches.
-    fetches: bool,
+    wants: Wants,
     /// Accesses still wanted of all threads together.
     left: Rc<Cell<u64>>,
 }
@@ -149,10 +205,10 @@ impl<R: Read + Seek + Send> Remote<'_, '_, '_, R> {
             let (out, sent) = sync_channel(AHEAD);
             let (used, back) = channel();
             let courier = Courier {
-                batch: Vec::with_capacity(BATCH),
+                batch: Batch::default(),
                 out,
                 used: back,
-                fetches: self.fetches,
+                wants: self.wants,
                 gone: false,
             };
             let (input, known, part) = (self.input, self.known, self.part.clone());
@@ -186,6 +242,35 @@ impl<R: Read + Seek + Send> Remote<'_, '_, '_, R> {
         Ok(true)
     }
 
+    /// Hands on accesses of the batch up to this one, with what comes among them.
+    fn hand_on<S: AccessSink>(&mut self, end: usize, sink: &mut S) {
+        let Batch { accesses, asides } = &mut self.batch;
+        while let Some(&(at, aside)) = asides.front().filter(|&&(at, _)| at < end) {
+            if self.taken < at {
+                sink.accesses(&accesses[self.taken..at]);
+                self.taken = at;
+            }
+            aside.tell(self.part.thread, sink);
+            asides.pop_front();
+        }
+        if self.taken < end {
+            sink.accesses(&accesses[self.taken..end]);
+            self.taken = end;
+        }
+    }
+
+    /// What follows the last access of the batch.
+    fn hand_on_rest<S: AccessSink>(&mut self, sink: &mut S) {
+        if self.wants.fetches {
+            self.hand_on(self.batch.accesses.len(), sink);
+        }
+        if self.taken == self.batch.accesses.len() {
+            for (_, aside) in self.batch.asides.drain(..) {
+                aside.tell(self.part.thread, sink);
+            }
+        }
+    }
+
     /// A segment of what has not been promised.
     fn next_segment(&mut self) -> Option<Segment> {
         let mut segment = self.segments.pop_front()?;
@@ -215,11 +300,7 @@ impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
             if let Some(segment) = self.next_segment() {
                 return Ok(Some(segment));
             }
-            if self.fetches && self.taken < self.batch.len() {
-                // What follows the last access of the chunk.
-                sink.accesses(&self.batch[self.taken..]);
-                self.taken = self.batch.len();
-            }
+            self.hand_on_rest(sink);
             if !self.receive()? {
                 return Ok(None);
             }
@@ -230,13 +311,15 @@ impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
         let mut wanted = n.min(self.left.get()) as usize;
         self.left.set(self.left.get() - wanted as u64);
         while wanted > 0 {
-            let rest = &self.batch[self.taken..];
+            let rest = &self.batch.accesses[self.taken..];
             if !rest.is_empty() {
-                let (end, accesses) = first(rest, wanted, self.fetches);
-                sink.accesses(&rest[..end]);
-                self.taken += end;
+                let (end, accesses) = first(rest, wanted, self.wants.fetches);
+                self.hand_on(self.taken + end, sink);
                 wanted -= accesses;
-            } else if !self.receive()? {
+                continue;
+            }
+            self.hand_on_rest(sink);
+            if !self.receive()? {
                 if self.promised {
                     // All of it happened after what was selected.
                     return Ok(());
@@ -280,9 +363,13 @@ pub(super) fn together<R: Read + Seek + Send, S: AccessSink>(
             running: None,
             promised: false,
             segments: VecDeque::new(),
-            batch: Vec::new(),
+            batch: Batch::default(),
             taken: 0,
-            fetches: sink.wants_fetches(),
+            wants: Wants {
+                fetches: sink.wants_fetches(),
+                flows: sink.wants_flows(),
+                edges: sink.wants_edges(),
+            },
             left: left.clone(),
         };
         let mut remotes: Vec<_> = parts.into_iter().map(remote).collect();
