@@ -14,7 +14,7 @@ use crate::calls::{Calls, Tree};
 use crate::hash::NumberMap;
 use crate::objects::{self, Objects, SpaceIndex, UNKNOWN};
 use crate::patterns::{summary, Summary, Walk};
-use memtrail_model::{Access, AccessSink, Flow, Kind, LoopAccess, LoopRun, Next, Note, Point, Repeat, Thread};
+use memtrail_model::{Access, AccessSink, Edge, Flow, Kind, LoopAccess, LoopRun, Next, Note, Point, Repeat, Thread};
 
 /// Accesses that are handed on at once, at least if there are so many.
 const BATCH: usize = 512;
@@ -396,8 +396,11 @@ impl<S: AccessSink> Tagger<S> {
             recent,
             ..
         } = self;
-        let counted = batch.iter().filter(|access| access.kind != Kind::Fetch).count();
-        objects.now += counted as u64;
+        let fetches = match self.sink.wants_fetches() {
+            true => batch.iter().filter(|access| access.kind == Kind::Fetch).count(),
+            false => 0,
+        };
+        objects.now += (batch.len() - fetches) as u64;
         waiting.extend(batch.iter().map(move |access| {
             let (object, group) = match OBJECTS {
                 true => {
@@ -594,6 +597,14 @@ impl<S: AccessSink> AccessSink for Tagger<S> {
         };
         self.place_of(thread).on_stack = true;
         self.objects.stack(at.space, thread, rsp);
+    }
+
+    fn wants_edges(&self) -> bool {
+        self.sink.wants_edges()
+    }
+
+    fn edges(&mut self, thread: Thread, edge: &Edge) {
+        self.sink.edges(thread, edge);
     }
 
     fn wants_notes(&self) -> bool {
