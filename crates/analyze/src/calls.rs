@@ -18,6 +18,8 @@
 //! - of several the one whose `last` is nearest: a stack may lie in an array on another one;
 //! - otherwise a new one, whose frames are on top of the node where it was entered first.
 //!
+//! A switch may be told by nothing but a return to a slot that the stack in use does not have, or a call that is far outside of it: the same rule then finds out where they are.
+//!
 //! Taking a huge frame for a new stack does no harm: the node is the same, and coming back finds the old one. Such a mistake must not be found again later, though. A stack that is left without frames is
 //! forgotten; so are those that are left for an older one they came from by dropping two or more frames of it, which is a throw and no switch: a switch drops at most the frame of the switching function. If the
 //! new one is right below the old one, one frame is enough. Coming back to a stack above all its frames means that its memory has got a new use: its frames are then on top of the node where it was
@@ -267,6 +269,14 @@ impl Stack {
         before - self.frames.len()
     }
 
+    /// Drops what is below the frame with this slot, if there is one.
+    #[inline]
+    fn drop_to(&mut self, slot: u64) -> bool {
+        let frames = self.frames.iter().rposition(|frame| frame.slot >= slot);
+        let there = frames.filter(|&at| self.frames[at].slot == slot);
+        there.map(|at| self.frames.truncate(at + 1)).is_some()
+    }
+
     fn reaches(&self, rsp: u64, slack: u64) -> bool {
         self.high != 0 && rsp >= self.last.saturating_sub(slack) && rsp <= self.high.saturating_add(slack)
     }
@@ -484,6 +494,9 @@ impl Calls {
         calls.returned = None;
         match flow {
             Flow::Call { site, slot, .. } => {
+                if calls.current.high != 0 && !calls.current.reaches(slot, NEAR) {
+                    calls.stack_pointer(slot.saturating_add(8));
+                }
                 let stack = &mut calls.current;
                 stack.drop_below(slot.saturating_add(1));
                 stack.saw(slot.saturating_add(8));
@@ -494,13 +507,13 @@ impl Calls {
                 }
             }
             Flow::Return { slot } => {
-                let stack = &mut calls.current;
-                let left = stack.node();
-                let had = stack.frames.iter().rposition(|frame| frame.slot >= slot);
-                let returning = had.map(|at| stack.frames[at]).filter(|frame| frame.slot == slot);
-                stack.drop_below(slot.saturating_add(1));
-                stack.saw(slot.saturating_add(8));
-                calls.returned = Some(returning.map_or(left, |frame| frame.node));
+                let had = calls.current.drop_to(slot);
+                if !had {
+                    calls.stack_pointer(slot);
+                }
+                calls.returned = Some(calls.current.node());
+                calls.current.drop_below(slot.saturating_add(1));
+                calls.current.saw(slot.saturating_add(8));
             }
             Flow::Stack { rsp } => calls.stack_pointer(rsp),
             Flow::Signal { number } => {

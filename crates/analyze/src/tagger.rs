@@ -14,10 +14,10 @@ use crate::calls::{Calls, Tree};
 use crate::hash::NumberMap;
 use crate::objects::{self, Objects, SpaceIndex, UNKNOWN};
 use crate::patterns::{summary, Summary, Walk};
-use memtrail_model::{Access, AccessSink, Flow, Kind, LoopAccess, LoopRun, Next, Note, Point, Repeat, Thread};
+use memtrail_model::{Access, AccessSink, Edge, Flow, Kind, LoopAccess, LoopRun, Next, Note, Point, Repeat, Thread};
 
 /// Accesses that are handed on at once, at least if there are so many.
-const BATCH: usize = 2048;
+const BATCH: usize = 512;
 
 /// What is told apart, besides the reference point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,17 +57,6 @@ impl Tally {
     pub fn accesses(&self) -> u64 {
         self.reads + self.writes
     }
-
-    #[inline]
-    fn count(&mut self, kind: Kind, bytes: u64, times: u64) {
-        match kind {
-            Kind::Read => self.reads += times,
-            Kind::Write => self.writes += times,
-            Kind::Prefetch => return self.prefetches += times,
-            Kind::Fetch => return self.fetches += times,
-        }
-        self.bytes += bytes * times;
-    }
 }
 
 impl std::ops::AddAssign for Tally {
@@ -80,32 +69,101 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// What a point did last.
+/// A composite, and the last object it accessed.
 #[derive(Clone, Copy, Debug)]
-struct Last {
-    object: u32,
-    node: u32,
-    group: u32,
-    thread: u32,
+struct Known {
+    key: Key,
     composite: u32,
+    object: u32,
 }
 
-impl Last {
-    const NOTHING: Last = Last {
+impl Known {
+    const NOTHING: Known = Known {
+        key: Key {
+            point: Point::NONE,
+            node: Key::NONE,
+            group: Key::NONE,
+            // No thread has this number.
+            thread: Key::NONE - 1,
+        },
+        composite: 0,
         object: UNKNOWN,
-        node: Key::NONE,
-        group: Key::NONE,
-        thread: Key::NONE,
-        // No composite has this number.
-        composite: u32::MAX,
     };
+
+    /// Whether the point has this composite.
+    #[inline]
+    fn is(&self, node: u32, group: u32, thread: u32) -> bool {
+        (self.key.node == node) & (self.key.group == group) & (self.key.thread == thread)
+    }
 }
 
-/// What is known of a composite.
-#[derive(Clone, Copy, Debug)]
+/// What is known of a composite. Nearly all its accesses are of one kind and size, and are counted as steps of its walk only.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(64))]
 struct Record {
+    /// Its `usual` is the kind and size of the first access, see [`usual`].
     walk: Walk,
-    tally: Tally,
+    /// Those of another kind or size, by kind.
+    others: [u64; 4],
+    /// That these have read or written.
+    bytes: u64,
+}
+
+/// A kind and a size in one number that is not 0; not for instructions, which are not walked through.
+#[inline]
+fn usual(kind: Kind, size: u32) -> u32 {
+    match kind {
+        Kind::Fetch => 0,
+        _ => size.wrapping_mul(4) | (kind as u32 + 1),
+    }
+}
+
+/// Bytes that are read or written.
+fn bytes(kind: Kind, size: u32) -> u64 {
+    match kind {
+        Kind::Read | Kind::Write => u64::from(size),
+        Kind::Prefetch | Kind::Fetch => 0,
+    }
+}
+
+impl Record {
+    /// To be told before the walk is.
+    #[inline]
+    fn count(&mut self, kind: Kind, size: u32, times: u64) {
+        if self.walk.usual != usual(kind, size) || size >= 1 << 30 {
+            self.count_other(kind, size, times);
+        }
+    }
+
+    #[cold]
+    fn count_other(&mut self, kind: Kind, size: u32, times: u64) {
+        if self.walk.usual == 0 && kind != Kind::Fetch && size < 1 << 30 {
+            self.walk.usual = usual(kind, size);
+        } else {
+            self.others[kind as usize] += times;
+            self.bytes += bytes(kind, size) * times;
+        }
+    }
+
+    fn tally(&self) -> Tally {
+        let [reads, writes, prefetches, fetches] = self.others;
+        let mut tally = Tally {
+            reads,
+            writes,
+            prefetches,
+            fetches,
+            bytes: self.bytes,
+        };
+        let times = self.walk.accesses() - reads - writes - prefetches;
+        let (kind, count) = match self.walk.usual % 4 {
+            1 => (Kind::Read, &mut tally.reads),
+            2 => (Kind::Write, &mut tally.writes),
+            _ => (Kind::Prefetch, &mut tally.prefetches),
+        };
+        *count += times;
+        tally.bytes += bytes(kind, self.walk.usual / 4) * times;
+        tally
+    }
 }
 
 /// A thread, as far as objects are concerned.
@@ -128,24 +186,68 @@ pub struct Variable {
 /// Asked at each mapping, with the address space: the variables that are there from now on, larger ones before those in them.
 pub type Variables = Box<dyn FnMut(u32, &Note) -> Vec<Variable>>;
 
+/// Entries of the cache of composites, as a power of two.
+const CACHE: u32 = 14;
+
 /// Composites: dense numbers of keys.
 #[derive(Debug, Default)]
 struct Composites {
     keys: Vec<Key>,
     by_key: NumberMap<Key, u32>,
     records: Vec<Record>,
-    /// By point + 1: [`Point::NONE`] is the first.
-    last: Vec<Last>,
+    /// What a point did last; by point + 1: [`Point::NONE`] is the first.
+    last: Vec<Known>,
+    /// Where a point does not do the same as last time, it mostly does what it did before: by a hash of the key.
+    cache: Vec<Known>,
 }
 
 impl Composites {
+    /// The last object that a point accessed.
     #[inline]
-    fn last(&mut self, point: Point) -> &mut Last {
-        let at = point.0.wrapping_add(1) as usize;
-        if at >= self.last.len() {
-            self.last.resize(at + 1, Last::NOTHING);
+    fn hint(&self, point: Point) -> u32 {
+        let last = self.last.get(point.0.wrapping_add(1) as usize);
+        last.map_or(UNKNOWN, |last| last.object)
+    }
+
+    /// The composite of an access to an object.
+    #[inline]
+    fn of(&mut self, point: Point, object: u32, group: u32, node: u32, thread: u32) -> u32 {
+        match self.last.get_mut(point.0.wrapping_add(1) as usize) {
+            Some(last) if last.is(node, group, thread) => {
+                last.object = object;
+                last.composite
+            }
+            _ => self.another(
+                Key {
+                    point,
+                    node,
+                    group,
+                    thread,
+                },
+                object,
+            ),
         }
-        &mut self.last[at]
+    }
+
+    /// Another than the point's last one.
+    fn another(&mut self, key: Key, object: u32) -> u32 {
+        let at = key.point.0.wrapping_add(1) as usize;
+        if at >= self.last.len() {
+            self.last.resize(at + 1, Known::NOTHING);
+            self.cache.resize(1 << CACHE, Known::NOTHING);
+        }
+        let mixed = (u64::from(key.point.0) | u64::from(key.node) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ (u64::from(key.group) | u64::from(key.thread) << 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let cached = (mixed >> (64 - CACHE)) as usize;
+        let known = self.cache[cached];
+        let composite = match known.key == key {
+            true => known.composite,
+            false => self.number(key),
+        };
+        let known = Known { key, composite, object };
+        self.cache[cached] = known;
+        self.last[at] = known;
+        composite
     }
 
     #[cold]
@@ -154,37 +256,9 @@ impl Composites {
         let number = *self.by_key.entry(key).or_insert(next);
         if number == next {
             self.keys.push(key);
-            self.records.push(Record {
-                walk: Walk::default(),
-                tally: Tally::default(),
-            });
+            self.records.push(Record::default());
         }
         number
-    }
-
-    /// The composite of an access to an object.
-    #[inline]
-    fn of(&mut self, point: Point, object: u32, group: u32, node: u32, thread: u32) -> u32 {
-        let last = self.last(point);
-        last.object = object;
-        let same = (last.node == node) & (last.group == group) & (last.thread == thread);
-        if same && last.composite != u32::MAX {
-            return last.composite;
-        }
-        let composite = self.number(Key {
-            point,
-            node,
-            group,
-            thread,
-        });
-        *self.last(point) = Last {
-            object,
-            node,
-            group,
-            thread,
-            composite,
-        };
-        composite
     }
 }
 
@@ -200,6 +274,8 @@ pub struct Tagger<S> {
     /// Tagged accesses of one thread that wait to be handed on.
     waiting: Vec<Access>,
     body: Vec<LoopAccess>,
+    /// The object of the last access.
+    recent: u32,
     left_out: u64,
 }
 
@@ -215,6 +291,7 @@ impl<S: AccessSink> Tagger<S> {
             composites: Composites::default(),
             waiting: Vec::with_capacity(2 * BATCH),
             body: Vec::new(),
+            recent: UNKNOWN,
             left_out: 0,
         }
     }
@@ -250,7 +327,7 @@ impl<S: AccessSink> Tagger<S> {
 
     /// By composite.
     pub fn tallies(&self) -> impl ExactSizeIterator<Item = Tally> + '_ {
-        self.composites.records.iter().map(|record| record.tally)
+        self.composites.records.iter().map(Record::tally)
     }
 
     /// Accesses that the sink wanted to be left out: they are in no tally.
@@ -312,29 +389,38 @@ impl<S: AccessSink> Tagger<S> {
     fn tag<const OBJECTS: bool>(&mut self, batch: &[Access], thread: Thread) {
         let space = self.place_of(thread).space;
         let (node, number) = self.tracked(thread);
-        let mut counted = 0;
-        for access in batch {
+        let Tagger {
+            objects,
+            composites,
+            waiting,
+            recent,
+            ..
+        } = self;
+        let fetches = match self.sink.wants_fetches() {
+            true => batch.iter().filter(|access| access.kind == Kind::Fetch).count(),
+            false => 0,
+        };
+        objects.now += (batch.len() - fetches) as u64;
+        waiting.extend(batch.iter().map(move |access| {
             let (object, group) = match OBJECTS {
                 true => {
-                    let hint = self.composites.last(access.point).object;
-                    let object = self.objects.find(space, access.addr, hint);
-                    (object, self.objects.group_of(object))
+                    let object = objects.find_any(space, access.addr, [composites.hint(access.point), *recent]);
+                    *recent = object;
+                    (object, objects.group_of(object))
                 }
                 false => (UNKNOWN, Key::NONE),
             };
-            let composite = self.composites.of(access.point, object, group, node, number);
-            let record = &mut self.composites.records[composite as usize];
-            record.tally.count(access.kind, u64::from(access.size), 1);
+            let composite = composites.of(access.point, object, group, node, number);
+            let record = &mut composites.records[composite as usize];
+            record.count(access.kind, access.size, 1);
             if access.kind != Kind::Fetch {
                 record.walk.access(access.addr, object);
-                counted += 1;
             }
-            self.waiting.push(Access {
+            Access {
                 point: Point(composite),
                 ..*access
-            });
-        }
-        self.objects.now += counted;
+            }
+        }));
     }
 
     /// The object that all iterations of an access begin in, if it is one.
@@ -344,7 +430,7 @@ impl<S: AccessSink> Tagger<S> {
             true => (access.addr.checked_sub(way)?, access.addr),
             false => (access.addr, access.addr.checked_add(way)?),
         };
-        let hint = self.composites.last(access.point).object;
+        let hint = self.composites.hint(access.point);
         let object = self.objects.find(space, low, hint);
         if self.objects.find(space, high, object) == object && self.objects.is_alone(object) {
             return Some(object);
@@ -386,7 +472,7 @@ impl<S: AccessSink> Tagger<S> {
         let apart = points.windows(2).all(|pair| pair[0] != pair[1]);
         for (access, &object) in self.body.iter().zip(objects) {
             let record = &mut records[access.point.index()];
-            record.tally.count(access.kind, u64::from(access.size), trips);
+            record.count(access.kind, access.size, trips);
             if data(access) {
                 self.objects.now += trips;
                 if apart {
@@ -511,6 +597,14 @@ impl<S: AccessSink> AccessSink for Tagger<S> {
         };
         self.place_of(thread).on_stack = true;
         self.objects.stack(at.space, thread, rsp);
+    }
+
+    fn wants_edges(&self) -> bool {
+        self.sink.wants_edges()
+    }
+
+    fn edges(&mut self, thread: Thread, edge: &Edge) {
+        self.sink.edges(thread, edge);
     }
 
     fn wants_notes(&self) -> bool {

@@ -8,7 +8,7 @@ const MAIN: u64 = 0x7ffd_0000_0000;
 const COROUTINES: u64 = 0x7f00_0000_0000;
 const ALTERNATE: u64 = 0x5000_0000_0000;
 /// Between the tops of two coroutines' stacks.
-const APART: u64 = 128 << 10;
+const APART: u64 = 256 << 10;
 
 /// A function that is being executed: its call, and where its frame begins.
 #[derive(Clone, Copy)]
@@ -83,8 +83,8 @@ impl Machine {
 
     fn ret(&mut self, leave: bool) {
         let Some(left) = self.now.active.pop() else { return };
-        // A frame pointer brings the stack pointer back, or whoever pushed pops.
-        if leave || self.now.rsp.abs_diff(left.slot) > 1000 {
+        // What brings the stack pointer back is told only if a block ends with it.
+        if leave {
             self.flow(Flow::Stack { rsp: left.slot });
         }
         self.now.rsp = left.slot + 8;
@@ -106,7 +106,8 @@ impl Machine {
         self.flow(Flow::Stack { rsp: self.now.rsp });
     }
 
-    fn switch(&mut self, to: usize, ends: bool) {
+    /// Switches that are not told are known from the return, or the call, that follows.
+    fn switch(&mut self, to: usize, ends: bool, told: bool) {
         if to == self.running || !self.interrupted.is_empty() {
             return;
         }
@@ -124,7 +125,9 @@ impl Machine {
         match self.resting[to].take() {
             Some(context) => {
                 self.now = context;
-                self.flow(Flow::Stack { rsp: self.now.rsp });
+                if told {
+                    self.flow(Flow::Stack { rsp: self.now.rsp });
+                }
                 self.now.rsp += 48;
                 self.ret(false);
             }
@@ -135,7 +138,10 @@ impl Machine {
                     active: Vec::new(),
                     rsp,
                 };
-                self.flow(Flow::Stack { rsp });
+                match told {
+                    true => self.flow(Flow::Stack { rsp }),
+                    false => self.call(0x888, 0),
+                }
             }
         }
     }
@@ -187,7 +193,7 @@ impl Machine {
             0..=7 if self.now.active.len() < 40 => self.call(0x400 + u64::from(a % 7), u64::from(b) * 8),
             8..=12 => self.ret(b % 2 == 0),
             13 => self.jump(usize::from(a) % self.now.active.len().max(1)),
-            14 => self.switch(usize::from(a % 5), b % 4 == 0),
+            14 => self.switch(usize::from(a % 5), b % 4 == 0, b & 8 == 0),
             15 => self.signal(u32::from(a % 3), b % 2 == 0),
             16 => self.signal_return(),
             17 => self.jump_out(usize::from(a % 16)),

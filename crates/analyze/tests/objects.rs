@@ -63,7 +63,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (hook.clone(), range()).prop_map(|(hook, (at, bytes))| Step::Alloc { hook, at, bytes }),
         5 => (hook.clone(), pick.clone()).prop_map(|(hook, pick)| Step::Free { hook, pick }),
         3 => (hook, pick.clone(), range(), any::<bool>())
-            .prop_map(|(hook, pick, (at, bytes), told)| Step::Realloc { hook, pick, at, bytes, told }),
+            .prop_map(|(hook, pick, (at, bytes), told)| Step::Realloc { hook: hook + 3, pick, at, bytes, told }),
         2 => range().prop_map(|(at, bytes)| Step::Map { at, bytes }),
         1 => range().prop_map(|(at, bytes)| Step::Unmap { at, bytes }),
         1 => range().prop_map(|(at, bytes)| Step::Name { at, bytes }),
@@ -85,7 +85,8 @@ struct Pair {
 impl Pair {
     fn new() -> Pair {
         let options = Options {
-            allocators: vec![0, 1, 1],
+            // Three functions that allocate or give back, three that resize.
+            allocators: vec![0, 1, 1, 0, 1, 1],
             ..Options::default()
         };
         Pair {
@@ -107,7 +108,7 @@ impl Pair {
         self.objects.now += 10;
         let label = self.label;
         let node = self.tree.call(Tree::ROOT, u64::from(label));
-        let allocator = |hook: u32| hook.min(1);
+        let allocator = |hook: u32| (hook % 3).min(1);
         let plain = &mut self.plain[space];
         match step {
             Step::Alloc { hook, at, bytes } => {

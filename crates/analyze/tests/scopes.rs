@@ -1,23 +1,32 @@
 //! Loops: known shapes by hand, and any graph against the textbook definition by dominators.
-use memtrail_analyze::scopes::{Block, Edge, Scopes};
+use memtrail_analyze::scopes::Scopes;
+use memtrail_model::{Edge, Via};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-/// Blocks of 16 bytes whose last instruction is 4 long; edges by number.
-fn scopes_of(blocks: u64, edges: &[(u64, u64)]) -> Scopes {
-    let start = |n: u64| 0x1000 + 16 * n;
-    let block = |n| Block {
-        start: start(n),
-        end: start(n) + 16,
-    };
-    let edge = |&(from, to): &(u64, u64)| Edge {
-        from: start(from) + 12,
-        to: start(to),
-        times: 100 * from + to,
-    };
-    let blocks: Vec<Block> = (0..blocks).map(block).collect();
-    let edges: Vec<Edge> = edges.iter().map(edge).collect();
-    Scopes::new(&blocks, &edges, &[start(0)])
+/// A way from a stretch whose last instruction is 4 bytes long.
+fn way(start: u64, end: u64, target: u64, via: Via) -> Edge {
+    let last = end - 4;
+    Edge {
+        start,
+        last,
+        end,
+        target,
+        via,
+    }
+}
+
+fn address(block: u64) -> u64 {
+    0x1000 + 16 * block
+}
+
+/// Blocks of 16 bytes, and ways between them by number. All are executed: what leads nowhere returns.
+fn scopes_of(blocks: u64, ways: &[(u64, u64)]) -> Scopes {
+    let returns = (0..blocks).map(|n| way(address(n), address(n) + 16, 0x9000, Via::Return));
+    let jumps = ways.iter();
+    let jumps = jumps.map(|&(from, to)| way(address(from), address(from) + 16, address(to), Via::Jump));
+    let edges: Vec<Edge> = returns.chain(jumps).collect();
+    Scopes::new(&edges, &[address(0)])
 }
 
 /// Header, blocks, parent, whether irreducible; by block numbers.
@@ -42,8 +51,8 @@ fn a_block_that_repeats_itself() {
     let scopes = scopes_of(3, &[(0, 1), (1, 1), (1, 2)]);
     assert_eq!(shapes(&scopes), [(1, vec![1], None, false)]);
     let one = &scopes.loops()[0];
-    assert_eq!((one.entered, one.repeated, one.depth), (1, 101, 0));
-    assert_eq!(one.ranges, [(0x1010, 0x1020)], "the rest of the branch is in it");
+    assert_eq!(one.depth, 0);
+    assert_eq!(one.ranges, [(0x1010, 0x1020)]);
     assert_eq!(one.function, 0x1000);
     assert_eq!(scopes.innermost(0x101c), Some(0));
     assert_eq!(scopes.innermost(0x1020), None);
@@ -71,14 +80,12 @@ fn loops_in_loops() {
 fn two_ways_back_to_one_header_are_one_loop() {
     let scopes = scopes_of(5, &[(0, 1), (1, 2), (1, 3), (2, 1), (3, 1), (3, 4)]);
     assert_eq!(shapes(&scopes), [(1, vec![1, 2, 3], None, false)]);
-    assert_eq!(scopes.loops()[0].repeated, 201 + 301);
 }
 
 #[test]
 fn two_ways_in_are_irreducible() {
     let scopes = scopes_of(4, &[(0, 1), (0, 2), (1, 2), (2, 1), (2, 3)]);
     assert_eq!(shapes(&scopes), [(1, vec![1, 2], None, true)]);
-    assert_eq!(scopes.loops()[0].entered, 1 + 2);
 }
 
 #[test]
@@ -88,33 +95,18 @@ fn the_entry_of_a_function_may_be_a_header() {
 }
 
 #[test]
-fn a_block_may_be_left_in_the_middle() {
-    // One stretch of 64 bytes, left at 0x1014 for a stretch that comes back to 0x1008.
-    let blocks = [
-        Block {
-            start: 0x1000,
-            end: 0x1040,
-        },
-        Block {
-            start: 0x2000,
-            end: 0x2008,
-        },
-    ];
+fn a_stretch_may_be_left_before_its_end() {
+    // From 0x1000, left at 0x1014 for code that comes back to 0x1008, and once at 0x103c.
     let edges = [
-        Edge {
-            from: 0x1014,
-            to: 0x2000,
-            times: 3,
-        },
-        Edge {
-            from: 0x2004,
-            to: 0x1008,
-            times: 3,
-        },
+        way(0x1000, 0x1018, 0x2000, Via::Jump),
+        way(0x1008, 0x1018, 0x2000, Via::Jump),
+        way(0x1008, 0x1040, 0x9000, Via::Return),
+        way(0x2000, 0x2008, 0x1008, Via::Jump),
     ];
-    let scopes = Scopes::new(&blocks, &edges, &[0x1000]);
+    let scopes = Scopes::new(&edges, &[0x1000]);
     assert_eq!(scopes.loops().len(), 1);
     assert_eq!(scopes.loops()[0].header, 0x1008);
+    assert_eq!(scopes.loops()[0].ranges, [(0x1008, 0x1018), (0x2000, 0x2008)]);
     let inside = |pc| scopes.innermost(pc).is_some();
     assert_eq!(
         [0x1000, 0x1008, 0x1014, 0x1018, 0x2000, 0x2004].map(inside),
@@ -123,38 +115,40 @@ fn a_block_may_be_left_in_the_middle() {
 }
 
 #[test]
-fn functions_are_apart() {
-    // Each calls the other at its end: that is no loop.
-    let blocks = [
-        Block {
-            start: 0x1000,
-            end: 0x1010,
-        },
-        Block {
-            start: 0x2000,
-            end: 0x2010,
-        },
-    ];
+fn calls_come_back() {
+    // A loop from 0x1010 to 0x1030 that calls 0x2000 at 0x101c.
     let edges = [
-        Edge {
-            from: 0x100c,
-            to: 0x2000,
-            times: 1,
-        },
-        Edge {
-            from: 0x200c,
-            to: 0x1000,
-            times: 1,
-        },
+        way(0x1000, 0x1020, 0x2000, Via::Call),
+        way(0x1010, 0x1020, 0x2000, Via::Call),
+        way(0x2000, 0x2010, 0x1020, Via::Return),
+        way(0x1020, 0x1030, 0x1010, Via::Jump),
+        way(0x1020, 0x1040, 0x9000, Via::Return),
     ];
-    assert_eq!(Scopes::new(&blocks, &edges, &[0x1000, 0x2000]).loops().len(), 0);
-    assert_eq!(Scopes::new(&blocks, &edges, &[0x1000]).loops().len(), 1);
+    let scopes = Scopes::new(&edges, &[]);
+    assert_eq!(scopes.loops().len(), 1);
+    assert_eq!(scopes.loops()[0].ranges, [(0x1010, 0x1030)]);
+    assert_eq!(scopes.loops()[0].function, 0x1000);
+    assert_eq!(scopes.innermost(0x2000), None, "what is called is another function");
+}
+
+#[test]
+fn functions_are_apart() {
+    // Each goes to the other at its end: that is no loop.
+    let edges = [
+        way(0x1000, 0x1010, 0x2000, Via::Jump),
+        way(0x2000, 0x2010, 0x1000, Via::Jump),
+    ];
+    assert_eq!(Scopes::new(&edges, &[0x1000, 0x2000]).loops().len(), 0);
+    assert_eq!(Scopes::new(&edges, &[0x1000]).loops().len(), 1);
+    let of_nobody = Scopes::new(&edges, &[]);
     assert_eq!(
-        Scopes::new(&blocks, &edges, &[]).loops().len(),
-        1,
+        of_nobody.loops()[0].function,
+        0x1000,
         "the lowest address is taken for an entry"
     );
-    assert_eq!(Scopes::new(&[], &edges, &[0x1000]), Scopes::default());
+    let called = [edges[0], edges[1], way(0x3000, 0x3010, 0x2000, Via::Call)];
+    assert_eq!(Scopes::new(&called, &[0x1000]).loops().len(), 0);
+    assert_eq!(Scopes::new(&[], &[0x1000]), Scopes::default());
 }
 
 /// By block: the blocks without which it cannot be reached.

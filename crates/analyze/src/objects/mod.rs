@@ -14,7 +14,7 @@
 //! - A block lies in another only if that one is larger, holds all of it and comes from another allocator ([`Options::allocators`]). Any other block in its place has died unseen, which
 //!   is counted ([`Anomalies::overlaid`]).
 //! - Giving back ends the block that begins there, the innermost of the same allocator; else the innermost. If there is none that is counted ([`Anomalies::unmatched`]).
-//! - What is given back by a function that resizes is held ready until the thread gives back something else: the block that the function returns is the same object.
+//! - What is given back by a function that resizes is held ready until the thread gives back something else: the block that this function returns for it is the same object.
 //! - Mapping memory ends the blocks and names there, not the variables, which belong to what is mapped; unmapping ends all.
 //! - Naming memory names the thing or area that is exactly there (with no bytes: the innermost that holds the address) from then on; otherwise a new thing of this name lies over each thing
 //!   there. Blocks that are made in it later are their own objects.
@@ -133,6 +133,8 @@ pub struct Object {
 #[derive(Clone, Copy, Debug)]
 struct Parked {
     space: SpaceIndex,
+    /// The function that gave it back.
+    hook: u32,
     start: u64,
     group: u32,
     death: u64,
@@ -266,10 +268,14 @@ impl Objects {
     /// The object at an address. `hint` is any object: the search is short if it is the one.
     #[inline]
     pub fn find(&mut self, space: SpaceIndex, addr: u64, hint: u32) -> u32 {
-        match self.holds(space, addr, hint) {
-            true => hint,
-            false => self.search(space, addr),
-        }
+        self.find_any(space, addr, [hint])
+    }
+
+    /// The object at an address: perhaps one of these.
+    #[inline]
+    pub fn find_any<const N: usize>(&mut self, space: SpaceIndex, addr: u64, hints: [u32; N]) -> u32 {
+        let right = hints.into_iter().find(|&hint| self.holds(space, addr, hint));
+        right.unwrap_or_else(|| self.search(space, addr))
     }
 
     /// Whether an address is this object's for certain.
@@ -448,6 +454,7 @@ impl Objects {
         let (hot, cold) = (self.hot[block as usize], self.cold[block as usize]);
         let parked = Parked {
             space,
+            hook,
             start: hot.start,
             group: hot.group,
             death: self.now,
@@ -466,6 +473,12 @@ impl Objects {
         }
     }
 
+    /// Whether this thread has given back this block, by this function, and nothing since.
+    fn is_parked(&self, space: SpaceIndex, thread: Thread, hook: u32, address: u64) -> bool {
+        let parked = self.parked.get(&thread.0);
+        parked.is_some_and(|parked| parked.start == address && parked.space == space && parked.hook == hook)
+    }
+
     fn resize(
         &mut self,
         space: SpaceIndex,
@@ -475,17 +488,15 @@ impl Objects {
         (address, bytes): (u64, u64),
         group: u32,
     ) {
-        let ready = self.parked.get(&thread.0);
-        let waits = old != 0 && ready.is_some_and(|parked| parked.start == old && parked.space == space);
         if old == 0 {
             return self.allocate(space, hook, address, bytes, group);
         }
-        if !waits {
+        if !self.is_parked(space, thread, hook, old) {
             if address == 0 && bytes != 0 {
                 return;
             }
             self.free(space, thread, hook, old);
-            if self.parked.get(&thread.0).is_none_or(|parked| parked.start != old) {
+            if !self.is_parked(space, thread, hook, old) {
                 return self.allocate(space, hook, address, bytes, group);
             }
         }

@@ -1,16 +1,13 @@
 //! The executed control flow as a graph of parts of code.
-use super::{Block, Edge};
 use crate::hash::NumberMap;
+use memtrail_model::{Edge, Via};
 use std::collections::BTreeSet;
-
-/// Bytes of the longest instruction.
-const LONGEST: u64 = 15;
 
 pub(super) struct Graph {
     /// By address: from, to (not included).
     parts: Vec<(u64, u64)>,
-    /// By part: where to, and how often (0 for falling through).
-    next: Vec<Vec<(usize, u64)>>,
+    /// By part: where to.
+    next: Vec<Vec<usize>>,
 }
 
 /// A function's parts in the order of a depth-first search, the entry first.
@@ -28,64 +25,59 @@ impl Function {
 }
 
 impl Graph {
-    pub fn new(blocks: &[Block], edges: &[Edge]) -> Graph {
-        let mut blocks: Vec<Block> = blocks.iter().copied().filter(|b| b.start < b.end).collect();
-        blocks.sort_unstable_by_key(|block| block.start);
-        let branches: BTreeSet<u64> = edges.iter().map(|edge| edge.from).collect();
-        // Where something begins or ends for another reason than that a branch is before it.
-        let mut firm: BTreeSet<u64> = edges.iter().map(|edge| edge.to).collect();
-        firm.extend(blocks.iter().flat_map(|block| [block.start, block.end]));
-        let after_branch = branches.iter().filter_map(|from| from.checked_add(1));
-        let cuts: BTreeSet<u64> = firm.iter().copied().chain(after_branch).collect();
+    /// And the entries of functions that were called.
+    pub fn new(edges: &[Edge]) -> (Graph, BTreeSet<u64>) {
+        let ran = |edge: &&Edge| edge.start < edge.end;
+        let mut stretches: Vec<(u64, u64)> = edges.iter().filter(ran).map(|e| (e.start, e.end)).collect();
+        stretches.sort_unstable();
+        let cuts: BTreeSet<u64> = edges.iter().flat_map(|e| [e.start, e.end, e.target]).collect();
         let cuts: Vec<u64> = cuts.into_iter().collect();
 
-        let mut parts: Vec<(u64, u64)> = Vec::new();
-        let mut falls_into = Vec::new();
-        let mut waiting = blocks.iter().peekable();
+        let mut graph = Graph {
+            parts: Vec::new(),
+            next: Vec::new(),
+        };
+        let mut waiting = stretches.into_iter().peekable();
         // The end of the code that began before.
         let mut reach = 0;
         for pair in cuts.windows(2) {
             let (start, end) = (pair[0], pair[1]);
             let goes_on = reach > start;
-            while let Some(block) = waiting.next_if(|block| block.start <= start) {
-                reach = reach.max(block.end);
+            while let Some((_, until)) = waiting.next_if(|stretch| stretch.0 <= start) {
+                reach = reach.max(until);
             }
-            if reach <= start {
-                continue;
-            }
-            let rest_of_branch = goes_on
-                && !firm.contains(&start)
-                && reach == end
-                && end - start < LONGEST
-                && branches.range(start..end).next().is_none();
-            match parts.last_mut() {
-                Some(last) if rest_of_branch => last.1 = end,
-                _ => {
-                    parts.push((start, end));
-                    falls_into.push(goes_on);
+            if reach > start {
+                let part = graph.parts.len();
+                if goes_on {
+                    graph.next[part - 1].push(part);
                 }
+                graph.parts.push((start, end));
+                graph.next.push(Vec::new());
             }
         }
-        let mut graph = Graph {
-            next: vec![Vec::new(); parts.len()],
-            parts,
-        };
         for edge in edges {
-            if let (Some(from), Some(to)) = (graph.part(edge.from), graph.part(edge.to)) {
-                graph.next[from].push((to, edge.times));
+            let to = match edge.via {
+                Via::Jump => edge.target,
+                Via::Call => edge.end,
+                Via::Return => continue,
+            };
+            if let (Some(from), Some(to)) = (graph.part(edge.last), graph.part(to)) {
+                graph.next[from].push(to);
             }
         }
-        for at in (1..graph.parts.len()).filter(|&at| falls_into[at]) {
-            graph.next[at - 1].push((at, 0));
+        for next in &mut graph.next {
+            next.sort_unstable();
+            next.dedup();
         }
-        graph
+        let calls = edges.iter().filter(|edge| edge.via == Via::Call);
+        (graph, calls.map(|edge| edge.target).collect())
     }
 
     pub fn range(&self, part: usize) -> (u64, u64) {
         self.parts[part]
     }
 
-    pub fn next(&self, part: usize) -> &[(usize, u64)] {
+    pub fn next(&self, part: usize) -> &[usize] {
         &self.next[part]
     }
 
@@ -95,7 +87,7 @@ impl Graph {
     }
 
     /// Every part is in one function.
-    pub fn functions(&self, entries: &[u64]) -> Vec<Function> {
+    pub fn functions(&self, entries: &BTreeSet<u64>) -> Vec<Function> {
         let begins = |&entry: &u64| self.part(entry).filter(|&part| self.parts[part].0 == entry);
         let entries: BTreeSet<usize> = entries.iter().filter_map(begins).collect();
         let mut taken = vec![false; self.parts.len()];
@@ -123,7 +115,7 @@ impl Graph {
             taken[part] = true;
             function.numbers.insert(part, function.parts.len());
             function.parts.push(part);
-            waiting.extend(self.next[part].iter().rev().map(|&(to, _)| to));
+            waiting.extend(self.next[part].iter().rev());
         }
         function
     }
@@ -131,7 +123,7 @@ impl Graph {
     /// The strongly connected regions among these parts: those in which something leads back to where it came from. In the order of the first of their parts in the list.
     pub fn cycles(&self, parts: &[usize]) -> Vec<Vec<usize>> {
         let place: NumberMap<usize, usize> = parts.iter().enumerate().map(|(at, &part)| (part, at)).collect();
-        let next = |at: usize| self.next[parts[at]].iter().filter_map(|(to, _)| place.get(to).copied());
+        let next = |at: usize| self.next[parts[at]].iter().filter_map(|to| place.get(to).copied());
         let follows: Vec<Vec<usize>> = (0..parts.len()).map(|at| next(at).collect()).collect();
         let mut regions: Vec<Vec<usize>> = strongly_connected(&follows);
         regions.retain(|region| region.len() > 1 || follows[region[0]].contains(&region[0]));

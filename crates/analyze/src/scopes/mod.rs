@@ -1,36 +1,19 @@
 //! Loops and their nesting, from the control flow that was executed.
 //!
-//! **Input.** Stretches of code that were executed from their start (`Block`; they may overlap and may be left before their end), branches that were taken ([`Edge`]: from the branching instruction to
-//! where it went) and the entries of functions. Calls and returns are not among the edges, but a call that came back is one, from the call instruction to the one after it.
+//! **Input.** The ways that control took ([`Edge`]: a stretch of instructions that ran from its start to its end, and where it went from there). Stretches may overlap and may be left at different ends.
 //!
-//! **Graph.** Code is cut where an edge or a block begins or ends, and after each branching instruction; the cut right after a branch is made one byte behind its first, because its length is not
-//! known: no other instruction begins there. Neighbouring parts of a block are connected: that is the way past a branch that was not taken. Edges to the entry of a function from outside of it are
-//! tail calls and left out. A *function* is what can be reached from its entry without passing another entry; code that no entry leads to is a function of its own from its lowest address on.
+//! **Graph.** Code is cut where a stretch begins or ends and where an edge goes. Neighbouring parts of a stretch are connected: that is the way past a branch that was not taken. A call is a way to what
+//! is behind it, if that was executed; returns lead nowhere. A *function* is what can be reached from its entry without passing another entry, where entries are what was called and what the caller knows
+//! of: a jump to the entry of another function is a tail call. Code that no entry leads to is a function of its own from its lowest address on.
 //!
-//! **Loops** are the strongly connected regions of a function, those inside once the edges to the header are taken away, and so on. If a region has one entry, which then dominates it, that is the loop's
+//! **Loops** are the strongly connected regions of a function, those inside once the header is taken away, and so on. If a region has one entry, which then dominates it, that is the loop's
 //! *header*, and the loop is the natural loop of all back edges to it: loops with the same header are one. If it has several entries it is *irreducible*, and its header is the
-//! one with the lowest number in a depth-first search from the function's entry. This gives the nesting without a dominator tree and deals with irreducible code in the same way (Steensgaard's forest).
+//! one that a depth-first search from the function's entry comes to first. This gives the nesting without a dominator tree and deals with irreducible code in the same way (Steensgaard's forest).
 mod graph;
 
 use graph::{Function, Graph};
-use std::collections::BTreeMap;
-
-/// A branch that was taken.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Edge {
-    /// Address of the branching instruction.
-    pub from: u64,
-    pub to: u64,
-    pub times: u64,
-}
-
-/// Code that was executed from its start on.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Block {
-    pub start: u64,
-    /// The first address behind it.
-    pub end: u64,
-}
+use memtrail_model::Edge;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A loop.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,10 +30,6 @@ pub struct Loop {
     pub ranges: Vec<(u64, u64)>,
     /// It can be entered elsewhere than at its header.
     pub irreducible: bool,
-    /// How often a branch led from outside to somewhere in it; ways in past a branch that was not taken, or by falling through, are not counted.
-    pub entered: u64,
-    /// How often a branch in it led back to its header.
-    pub repeated: u64,
 }
 
 /// Loops of a program.
@@ -62,10 +41,12 @@ pub struct Scopes {
 }
 
 impl Scopes {
-    pub fn new(blocks: &[Block], edges: &[Edge], entries: &[u64]) -> Scopes {
-        let graph = Graph::new(blocks, edges);
+    /// From the ways that control took, in any order, and entries of functions besides those that were called.
+    pub fn new(edges: &[Edge], entries: &[u64]) -> Scopes {
+        let (graph, called) = Graph::new(edges);
+        let entries: BTreeSet<u64> = called.into_iter().chain(entries.iter().copied()).collect();
         let mut scopes = Scopes::default();
-        for function in graph.functions(entries) {
+        for function in graph.functions(&entries) {
             scopes.find_loops(&graph, &function);
         }
         scopes
@@ -102,24 +83,12 @@ impl Scopes {
 
     /// Adds the loop that a strongly connected region is; returns its header.
     fn add_loop(&mut self, graph: &Graph, function: &Function, cycle: &[usize], parent: Option<u32>) -> usize {
-        let within: std::collections::HashSet<usize> = cycle.iter().copied().collect();
-        let (mut entered, mut entries) = (0, Vec::new());
-        if within.contains(&function.parts[0]) {
-            entries.push(function.parts[0]);
-        }
-        for &part in &function.parts {
-            for &(to, times) in graph.next(part) {
-                if !within.contains(&part) && within.contains(&to) {
-                    entered += times;
-                    entries.push(to);
-                }
-            }
-        }
-        entries.sort_unstable_by_key(|&part| function.number(part));
-        entries.dedup();
-        let header = entries.first().copied().unwrap_or(cycle[0]);
-        let back = cycle.iter().flat_map(|&part| graph.next(part));
-        let repeated = back.filter(|&&(to, _)| to == header).map(|&(_, times)| times).sum();
+        let within: BTreeSet<usize> = cycle.iter().copied().collect();
+        let outside = function.parts.iter().filter(|part| !within.contains(part));
+        let ways_in = outside.flat_map(|&part| graph.next(part)).copied();
+        let ways_in = ways_in.chain([function.parts[0]]).filter(|part| within.contains(part));
+        let entries: BTreeSet<(usize, usize)> = ways_in.map(|part| (function.number(part), part)).collect();
+        let header = entries.first().map_or(cycle[0], |&(_, part)| part);
         let number = self.loops.len() as u32;
         let mut ranges: Vec<(u64, u64)> = cycle.iter().map(|&part| graph.range(part)).collect();
         for &(start, end) in &ranges {
@@ -132,8 +101,6 @@ impl Scopes {
             depth: parent.map_or(0, |outer| self.loops[outer as usize].depth + 1),
             ranges: joined(&mut ranges),
             irreducible: entries.len() > 1,
-            entered,
-            repeated,
         });
         header
     }

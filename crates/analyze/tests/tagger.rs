@@ -1,0 +1,378 @@
+//! Tagged accesses against the parts they are made of, one by one and without caches; and simulations of tagged accesses against those of plain ones.
+use memtrail_analyze::calls::Calls;
+use memtrail_analyze::objects::{Objects, Options, UNKNOWN};
+use memtrail_analyze::tables::{By, Grouping};
+use memtrail_analyze::{Dimensions, Key, Tagger};
+use memtrail_model::{Access, AccessSink, Flow, Kind, LoopAccess, LoopRun, Note, Point, Thread};
+use memtrail_simulate::{Hierarchy, Level, Options as SimulatorOptions, Simulator};
+use proptest::prelude::*;
+
+const HEAP: u64 = 0x10_0000;
+const STACK: u64 = 0x7fff_0000;
+
+/// Part of what a program does.
+#[derive(Clone, Debug)]
+enum Event {
+    Accesses(u32, Vec<(u32, u64, u32)>),
+    Loop(u32, u64, Vec<(u32, u64, i64)>),
+    Call(u32, u64),
+    Return(u32),
+    Alloc(u32, u64, u64),
+    Free(u32, u64),
+    Map(u32, u64, u64),
+    Fork(u32),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let thread = 0u32..3;
+    let addr = prop_oneof![4 => (0u64..512).prop_map(|n| n * 8), 1 => 0u64..4096];
+    let access = (0u32..6, addr.clone(), 1u32..17);
+    let in_loop = (0u32..6, addr.clone(), -24i64..25);
+    prop_oneof![
+        6 => (thread.clone(), prop::collection::vec(access, 1..20)).prop_map(|(t, a)| Event::Accesses(t, a)),
+        2 => (thread.clone(), 1u64..30, prop::collection::vec(in_loop, 1..4))
+            .prop_map(|(t, n, body)| Event::Loop(t, n, body)),
+        3 => (thread.clone(), 1u64..6).prop_map(|(t, site)| Event::Call(t, site)),
+        2 => thread.clone().prop_map(Event::Return),
+        4 => (thread.clone(), addr.clone(), 1u64..400).prop_map(|(t, a, n)| Event::Alloc(t, a & !15, n)),
+        2 => (thread.clone(), addr.clone()).prop_map(|(t, a)| Event::Free(t, a & !15)),
+        1 => (thread.clone(), addr, 1u64..2000).prop_map(|(t, a, n)| Event::Map(t, a, n)),
+        1 => thread.prop_map(Event::Fork),
+    ]
+}
+
+fn kind(point: u32) -> Kind {
+    [
+        Kind::Read,
+        Kind::Write,
+        Kind::Read,
+        Kind::Prefetch,
+        Kind::Read,
+        Kind::Write,
+    ][point as usize]
+}
+
+fn access(thread: u32, (point, at, size): (u32, u64, u32)) -> Access {
+    Access {
+        pc: 0x40_0000 + u64::from(point),
+        addr: HEAP + at,
+        size,
+        point: Point(point),
+        thread: Thread(thread),
+        kind: kind(point),
+    }
+}
+
+/// Tells a sink what happens, as a replay does.
+fn play(events: &[Event], sink: &mut impl AccessSink) {
+    let mut slots = [0u64; 3].map(|_| Vec::new());
+    (0..3).for_each(|thread| sink.space(Thread(thread), 0));
+    let mut spaces = 0;
+    for event in events {
+        match *event {
+            Event::Accesses(thread, ref list) => {
+                let batch: Vec<Access> = list.iter().map(|&a| access(thread, a)).collect();
+                sink.accesses(&batch);
+            }
+            Event::Loop(thread, trips, ref body) => {
+                let body: Vec<LoopAccess> = body
+                    .iter()
+                    .map(|&(point, at, stride)| LoopAccess {
+                        pc: 0x40_0000 + u64::from(point),
+                        kind: kind(point),
+                        point: Point(point),
+                        size: 8,
+                        addr: HEAP + at,
+                        stride: stride as u64,
+                    })
+                    .collect();
+                let run = LoopRun {
+                    thread: Thread(thread),
+                    trips,
+                    body: &body,
+                };
+                if !(sink.wants_loops() && sink.looped(&run)) {
+                    let all: Vec<Access> = run.accesses().collect();
+                    all.chunks(7).for_each(|batch| sink.accesses(batch));
+                }
+            }
+            Event::Call(thread, site) => {
+                let stack = &mut slots[thread as usize];
+                let top = STACK - 0x10_0000 * u64::from(thread);
+                let slot = top - 32 * stack.len() as u64;
+                stack.push(slot);
+                sink.flows(Thread(thread), Flow::Call { site, target: 0, slot });
+            }
+            Event::Return(thread) => {
+                if let Some(slot) = slots[thread as usize].pop() {
+                    sink.flows(Thread(thread), Flow::Return { slot });
+                }
+            }
+            Event::Alloc(thread, at, bytes) => {
+                let note = Note::Alloc {
+                    hook: 0,
+                    address: HEAP + at,
+                    bytes,
+                };
+                sink.notes(Thread(thread), &note);
+            }
+            Event::Free(thread, at) => sink.notes(
+                Thread(thread),
+                &Note::Free {
+                    hook: 0,
+                    address: HEAP + at,
+                },
+            ),
+            Event::Map(thread, at, bytes) => {
+                let note = Note::Map {
+                    address: HEAP + at,
+                    bytes,
+                    protection: 3,
+                    source: (at % 5) as u32,
+                };
+                sink.notes(Thread(thread), &note);
+            }
+            Event::Fork(thread) => {
+                spaces += 1;
+                sink.forks(0, spaces);
+                sink.space(Thread(thread), spaces);
+            }
+        }
+    }
+}
+
+/// Writes down every access; takes loops if it may.
+#[derive(Default)]
+struct Log {
+    all: Vec<Access>,
+    loops: bool,
+}
+
+impl AccessSink for Log {
+    fn accesses(&mut self, batch: &[Access]) {
+        assert!(
+            batch.iter().all(|a| a.thread == batch[0].thread),
+            "one thread at a time"
+        );
+        self.all.extend_from_slice(batch);
+    }
+    fn wants_loops(&self) -> bool {
+        self.loops
+    }
+    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+        // Now and then not.
+        let takes = self.loops && run.trips % 5 != 1;
+        if takes {
+            self.all.extend(run.accesses());
+        }
+        takes
+    }
+}
+
+/// Does what a tagger does, access by access.
+struct Slow {
+    dimensions: Dimensions,
+    calls: Calls,
+    objects: Objects,
+    spaces: Vec<u32>,
+    knows_stack: Vec<bool>,
+    tagged: Vec<(Access, Key)>,
+}
+
+impl AccessSink for Slow {
+    fn accesses(&mut self, batch: &[Access]) {
+        for access in batch {
+            let thread = access.thread.0;
+            let space = self.objects.space(self.spaces[thread as usize]);
+            let object = self.objects.find(space, access.addr, UNKNOWN);
+            let only_if = |wanted, number| if wanted { number } else { Key::NONE };
+            let key = Key {
+                point: access.point,
+                node: only_if(self.dimensions.callpath, self.calls.node(access.thread)),
+                group: only_if(self.dimensions.object, self.objects.group_of(object)),
+                thread: only_if(self.dimensions.thread, thread),
+            };
+            self.tagged.push((*access, key));
+            self.objects.now += 1;
+        }
+    }
+    fn space(&mut self, thread: Thread, space: u32) {
+        self.spaces[thread.0 as usize] = space;
+        self.knows_stack[thread.0 as usize] = false;
+    }
+    fn flows(&mut self, thread: Thread, flow: Flow) {
+        self.calls.flows(thread, flow);
+        if let (Flow::Call { slot, .. } | Flow::Return { slot }, false) = (flow, self.knows_stack[thread.0 as usize]) {
+            self.knows_stack[thread.0 as usize] = true;
+            let space = self.objects.space(self.spaces[thread.0 as usize]);
+            self.objects.stack(space, thread, slot + 8);
+        }
+    }
+    fn notes(&mut self, thread: Thread, note: &Note) {
+        let space = self.objects.space(self.spaces[thread.0 as usize]);
+        let node = self.calls.just_left(thread);
+        self.objects.notes(space, thread, self.calls.tree(), node, note);
+    }
+    fn forks(&mut self, parent: u32, child: u32) {
+        self.objects.forks(parent, child);
+    }
+}
+
+fn dimensions() -> impl Strategy<Value = Dimensions> {
+    (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(callpath, object, thread)| Dimensions {
+        callpath,
+        object,
+        thread,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn accesses_get_the_number_of_what_they_belong_to(
+        events in prop::collection::vec(event(), 1..60),
+        dimensions in dimensions(),
+        loops: bool,
+    ) {
+        let sink = Log { loops, ..Log::default() };
+        let mut tagger = Tagger::new(sink, dimensions, Options::default());
+        play(&events, &mut tagger);
+        let mut slow = Slow {
+            dimensions,
+            calls: Calls::new(),
+            objects: Objects::new(Options::default()),
+            spaces: vec![0; 3],
+            knows_stack: vec![false; 3],
+            tagged: Vec::new(),
+        };
+        play(&events, &mut slow);
+        let tagged = std::mem::take(&mut tagger.sink().all);
+        prop_assert_eq!(tagged.len(), slow.tagged.len());
+        let mut reads = vec![0; tagger.keys().len()];
+        let mut bytes = vec![0; tagger.keys().len()];
+        for (tagged, &(plain, key)) in tagged.iter().zip(&slow.tagged) {
+            prop_assert_eq!(tagger.composite(tagged.point.0), Some(key));
+            prop_assert_eq!(Access { point: plain.point, ..*tagged }, plain);
+            reads[tagged.point.index()] += u64::from(plain.kind == Kind::Read);
+            let counts = matches!(plain.kind, Kind::Read | Kind::Write);
+            bytes[tagged.point.index()] += if counts { u64::from(plain.size) } else { 0 };
+        }
+        let tallies: Vec<_> = tagger.tallies().collect();
+        prop_assert_eq!(tallies.iter().map(|t| t.reads).collect::<Vec<_>>(), reads);
+        prop_assert_eq!(tallies.iter().map(|t| t.bytes).collect::<Vec<_>>(), bytes);
+        prop_assert_eq!(tagger.objects().now, slow.objects.now);
+    }
+
+    #[test]
+    fn loops_taken_whole_count_as_their_accesses(events in prop::collection::vec(event(), 1..60)) {
+        let dimensions = Dimensions { object: true, ..Dimensions::default() };
+        let of = |loops| {
+            let mut tagger = Tagger::new(Log { loops, ..Log::default() }, dimensions, Options::default());
+            play(&events, &mut tagger);
+            tagger
+        };
+        let (whole, single) = (of(true), of(false));
+        prop_assert_eq!(whole.keys(), single.keys());
+        prop_assert!(whole.tallies().eq(single.tallies()));
+        prop_assert_eq!(whole.patterns(), single.patterns());
+    }
+
+    #[test]
+    fn simulations_count_the_same_in_sum(
+        events in prop::collection::vec(event(), 1..60),
+        dimensions in dimensions(),
+    ) {
+        let hierarchy = Hierarchy::of(vec![Level::new("L1", 512, 64, 2), Level::new("L2", 1024, 64, 4)]);
+        let options = SimulatorOptions { evictors: true, ..SimulatorOptions::default() };
+        let simulator = || Simulator::new(&hierarchy, options).expect("a good hierarchy");
+        let mut plain = simulator();
+        play(&events, &mut plain);
+        let mut tagger = Tagger::new(simulator(), dimensions, Options::default());
+        play(&events, &mut tagger);
+        let counts = tagger.sink().counts();
+        let by_point = Grouping::new(tagger.keys(), &[By::Ref], |_, _| unreachable!());
+        for (plain, tagged) in plain.counts().iter().zip(&counts) {
+            prop_assert_eq!(plain.traffic, tagged.traffic);
+            let rows = by_point.level(tagged);
+            for (row, counts) in rows.iter().enumerate() {
+                let point = by_point.key(row as u32)[0] as usize;
+                prop_assert_eq!(*counts, plain.points.get(point).copied().unwrap_or_default());
+            }
+            prop_assert_eq!(plain.total(), tagged.total());
+            let pairs = by_point.pairs(&tagged.evictors);
+            let point = |row: u32| by_point.key(row)[0];
+            let pairs: std::collections::BTreeMap<_, _> = pairs
+                .into_iter()
+                .map(|((victim, evictor), n)| ((point(victim), point(evictor)), n))
+                .collect();
+            prop_assert_eq!(&pairs, &plain.evictors);
+        }
+    }
+}
+
+#[test]
+fn two_lists_from_one_wrapper_are_told_apart() {
+    let options = Options {
+        wrapper: Some(Box::new(|site| site == 500)),
+        ..Options::default()
+    };
+    let dimensions = Dimensions {
+        object: true,
+        ..Dimensions::default()
+    };
+    let mut tagger = Tagger::new(Log::default(), dimensions, options);
+    let thread = Thread(0);
+    tagger.space(thread, 0);
+    // Nodes of both lists in turn, 48 bytes apart, each through the wrapper's call of malloc at 500.
+    for node in 0..20u64 {
+        let site = [0x10, 0x20][node as usize % 2];
+        tagger.flows(
+            thread,
+            Flow::Call {
+                site,
+                target: 0,
+                slot: STACK,
+            },
+        );
+        tagger.flows(
+            thread,
+            Flow::Call {
+                site: 500,
+                target: 0,
+                slot: STACK - 32,
+            },
+        );
+        tagger.flows(thread, Flow::Return { slot: STACK - 32 });
+        let address = HEAP + 48 * node;
+        tagger.notes(
+            thread,
+            &Note::Alloc {
+                hook: 0,
+                address,
+                bytes: 40,
+            },
+        );
+        tagger.flows(thread, Flow::Return { slot: STACK });
+    }
+    // The first is read to its end, and each node of the second is written twice, in both fields, by two points.
+    for node in (0..20).step_by(2) {
+        tagger.accesses(&[access(0, (0, 48 * node, 8))]);
+    }
+    for node in (1..20).step_by(2) {
+        tagger.accesses(&[access(0, (1, 48 * node, 8)), access(0, (5, 48 * node + 8, 4))]);
+    }
+    let by_object = Grouping::new(tagger.keys(), &[By::Object], |_, _| unreachable!());
+    let sums = by_object.sums(tagger.tallies());
+    let told: Vec<_> = sums.iter().map(|t| (t.reads, t.writes, t.bytes)).collect();
+    assert_eq!(told, [(10, 0, 80), (0, 20, 120)]);
+    let patterns = tagger.patterns();
+    for row in 0..2 {
+        let group = by_object.key(row)[0];
+        let pattern = patterns[group as usize].expect("steps");
+        assert_eq!(pattern.pattern, memtrail_analyze::patterns::Pattern::PointerChase);
+        assert_eq!(pattern.stride, Some((96, [9, 18][row as usize])));
+        let known = tagger.objects().groups()[group as usize].clone();
+        assert_eq!((known.objects, known.bytes, known.element_bytes()), (10, 400, Some(40)));
+    }
+}
