@@ -6,12 +6,13 @@
 mod fetch;
 
 use crate::affine::Affine;
-use crate::decode::{advance, derive, step, Consumer, Run};
+use crate::decode::{advance, derive, step, Consumer, Mark, Run};
+use crate::follow::{tell, Follower};
 use crate::linear::Linear;
 use crate::points::Points;
 use crate::shape::{as_loop, count, expand, Values};
 use crate::{Block, Counts, Cut, DecodeError, Noted, Table, MOST_ACCESSES};
-use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Point, Thread};
+use memtrail_model::{Access, AccessSink, Flow, Kind, LoopAccess, LoopRun, Point, Thread};
 use memtrail_tracee::XsaveTable;
 use memtrail_translate::plan::{PlannedAccess, Shape};
 
@@ -46,6 +47,7 @@ pub struct Expander<'x, S: AccessSink> {
     fetches: bool,
     /// The sink wants notes.
     notes: bool,
+    follower: Follower,
 }
 
 /// What is left of a run.
@@ -85,6 +87,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             xsave,
             fetches: sink.wants_fetches(),
             notes: sink.wants_notes(),
+            follower: Follower::new(&sink),
             sink,
             batch: vec![NO_ACCESS; BATCH],
             filled: 0,
@@ -466,6 +469,41 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
         match noted {
             Noted::Note(note) => sink.numbered(thread, number, note),
             Noted::Fork { child } => sink.forked(thread, number, *child),
+        }
+    }
+
+    fn follows(&self) -> bool {
+        self.follower.wanted()
+    }
+
+    #[inline]
+    fn enters(&mut self, thread: Thread, index: u32, block: &Block, rsp: u64) {
+        let (flow, edge) = self.follower.enters(index, block, rsp);
+        if flow.is_some() || edge.is_some() {
+            tell(self.flush(), thread, flow, edge);
+        }
+        if self.follower.edges && block.plan.looping.is_some() {
+            let edge = self.follower.around();
+            tell(self.flush(), thread, None, edge);
+        }
+    }
+
+    fn leaves(&mut self, block: &Block, branch: Option<u16>) {
+        match branch {
+            Some(insn) => self.follower.left(block, insn),
+            None => self.follower.lost(),
+        }
+    }
+
+    fn mark(&mut self, thread: Thread, mark: Mark) {
+        self.follower.lost();
+        if self.follower.flows {
+            let flow = match mark {
+                Mark::Signal(number) => Flow::Signal { number: number as u32 },
+                Mark::SignalReturn => Flow::SignalReturn,
+                Mark::Stack(rsp) => Flow::Stack { rsp },
+            };
+            self.flush().flows(thread, flow);
         }
     }
 

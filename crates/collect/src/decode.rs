@@ -65,6 +65,8 @@ pub struct Run<'a> {
 pub enum Mark {
     Signal(u64),
     SignalReturn,
+    /// The stack pointer is here now.
+    Stack(u64),
 }
 
 /// Whoever consumes executions.
@@ -102,6 +104,14 @@ pub trait Consumer {
     }
     /// A note, and its number among those of its address space.
     fn noted(&mut self, _thread: Thread, _number: u64, _noted: &Noted) {}
+    /// Whether [`Consumer::enters`] and [`Consumer::leaves`] are wanted.
+    fn follows(&self) -> bool {
+        false
+    }
+    /// A block is executed next, number `index` of the table, with the stack pointer there. Not told again for every iteration of a loop.
+    fn enters(&mut self, _thread: Thread, _index: u32, _block: &Block, _rsp: u64) {}
+    /// The block entered last was left before its end: through the branch that is its instruction so and so, or else in mid-air.
+    fn leaves(&mut self, _block: &Block, _branch: Option<u16>) {}
 }
 
 /// What decoding goes on from between two buffers of a thread: with it, a thread's records can be
@@ -357,12 +367,15 @@ impl ThreadDecoder {
 
     fn special<C: Consumer>(&mut self, words: &[u64], consumer: &mut C) -> Result<(), DecodeError> {
         match words[0] {
-            STATE => self.carried.copy_from_slice(&words[1..4]),
             head if is_note(head) => {
                 if consumer.wants_notes() {
                     let (number, noted) = Noted::parse(words).ok_or(DecodeError::BadNote { head })?;
                     consumer.noted(self.thread, number, &noted);
                 }
+            }
+            STATE => {
+                self.carried.copy_from_slice(&words[1..4]);
+                consumer.mark(self.thread, Mark::Stack(words[1]));
             }
             SIGNAL => consumer.mark(self.thread, Mark::Signal(words[1])),
             SIGRETURN => consumer.mark(self.thread, Mark::SignalReturn),
@@ -406,6 +419,10 @@ impl ThreadDecoder {
             *exit = Block::before(side, counter, *exit);
         }
         let complete = self.complete(block, cut.is_some())?;
+        let follows = consumer.follows();
+        if follows {
+            consumer.enters(self.thread, found.index, block, self.carried[0]);
+        }
         consumer.run(Run {
             thread: self.thread,
             block,
@@ -413,6 +430,9 @@ impl ThreadDecoder {
             complete,
             cut,
         })?;
+        if let Some(cut) = cut.filter(|_| follows) {
+            consumer.leaves(block, (!cut.begun).then(|| cut.insn - 1));
+        }
         if let Some(side) = side {
             if !C::NEEDS_ADDRESSES {
                 derive(block, &mut self.slots);

@@ -18,6 +18,7 @@ mod counts;
 mod decode;
 mod drain;
 mod error;
+mod follow;
 mod hooks;
 mod interleave;
 mod linear;

@@ -555,6 +555,7 @@ impl ThreadDecoder {
         let mut wide = self.wide.take().unwrap_or_else(|| Box::new([0; SLOTS]));
         let slots: &mut Slots = &mut wide;
         let mut in_loop = self.enter(table, slots);
+        let following = consumer.follows();
         while let Some(&head) = words.get(at) {
             let Some(length) = table.length(head) else { break };
             let next = at + length;
@@ -575,6 +576,13 @@ impl ThreadDecoder {
                 recipes.repeat(recipe, slots, &words[at + 1..next]);
             } else {
                 break;
+            }
+            if following {
+                let block = &table.blocks()[hot.block as usize];
+                consumer.enters(self.thread, hot.block, block, slots[RSP as usize]);
+                if follows >= LEFT {
+                    consumer.leaves(block, Some(exit.insn));
+                }
             }
             let rsp = recipes.execute::<C, FETCH>(self.thread, hot.block, recipe, exit, slots, consumer);
             at = next;

@@ -18,7 +18,7 @@
 use crate::decode::{Fed, ThreadDecoder};
 use crate::interleave::{Segment, SLICE};
 use crate::{Block, DecodeError, Expander, Message, Piece, Sink, Table};
-use memtrail_model::{Access, AccessSink, LoopRun, Note, Thread};
+use memtrail_model::{Access, AccessSink, Edge, Flow, LoopRun, Note, Thread};
 use memtrail_tracee::XsaveTable;
 use memtrail_translate::plan::Plan;
 use std::cell::{Cell, RefCell};
@@ -200,6 +200,18 @@ impl<S: AccessSink> AccessSink for Shared<S> {
         if let Some(child) = child {
             self.fork(child);
         }
+    }
+    fn wants_flows(&self) -> bool {
+        self.sink.borrow().wants_flows()
+    }
+    fn flows(&mut self, thread: Thread, flow: Flow) {
+        self.sink.borrow_mut().flows(thread, flow);
+    }
+    fn wants_edges(&self) -> bool {
+        self.sink.borrow().wants_edges()
+    }
+    fn edges(&mut self, thread: Thread, edge: &Edge) {
+        self.sink.borrow_mut().edges(thread, edge);
     }
     fn done(&self) -> bool {
         self.sink.borrow().done()

@@ -4,6 +4,7 @@
 //! They are checked once, so that decoding can index without looking: after [`Table::insert`]
 //! every slot a plan refers to exists.
 use crate::affine::{is_even, moves};
+use crate::follow::Turn;
 use crate::linear::Recipes;
 use crate::points::{Numbering, PointInfo, Points};
 use crate::shape::Fixed;
@@ -37,6 +38,10 @@ pub struct Block {
     pub(crate) even: bool,
     /// Derived slots matter even when accesses are only counted.
     pub(crate) counts_need_derived: bool,
+    /// What its end does to the stack.
+    pub(crate) turn: Turn,
+    /// Its last instruction.
+    pub(crate) last: u64,
 }
 
 /// What a header word stands for.
@@ -312,6 +317,10 @@ impl Block {
             even: is_even(&plan),
             counts_need_derived: !fixed.dynamic.is_empty() || rsp_derived,
             fixed,
+            turn: Turn::at_end(&plan),
+            last: plan
+                .pc
+                .wrapping_add(plan.insn_offsets.last().copied().unwrap_or(0).into()),
             plan,
             sources,
             points,

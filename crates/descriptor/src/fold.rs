@@ -6,7 +6,8 @@
 //! at least a third period, the stretch is a loop. It is extended as far as it goes in both
 //! directions, the earliest event first, so that every instance of a loop in the program is cut
 //! the same way. A pass over the events replaces all such stretches, the next pass sees loops
-//! as events and folds loops over them, and so on until nothing is found.
+//! as events and folds loops over them, and so on until nothing is found. Of loops, twice the distance is tried
+//! as well: a step that reads one array and writes another is often followed by one that does it the other way round.
 //!
 //! Loops that stand for few events cost more than they save and hide what the column predictors
 //! would have seen: those left at the top when folding is over are undone.
@@ -146,9 +147,14 @@ impl Folder {
         if !again || distance > LONGEST_BODY || i < *done + 2 * distance {
             return;
         }
+        // Loops that take turns on two sets of data repeat every second time: worth a look only where events are few.
+        let twice = || {
+            let worth = events.dictionary.is_loop(events.kinds[i]) && i >= *done + 4 * distance;
+            (worth && 2 * distance <= LONGEST_BODY).then(|| attempt(events, i, 2 * distance, *done))?
+        };
         if seen.skip > 0 {
             seen.skip -= 1;
-        } else if let Some(found) = attempt(events, i, distance, *done) {
+        } else if let Some(found) = attempt(events, i, distance, *done).or_else(twice) {
             self.found.push(found);
             *done = found.start + found.period * found.trips;
         } else {

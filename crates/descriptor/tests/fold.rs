@@ -89,6 +89,20 @@ fn downward_triangles_too() {
     );
 }
 
+/// A stencil that reads one grid and writes the other, and the other way round in the next step: the steps are two and two one loop.
+#[test]
+fn two_grids_that_take_turns_are_one_event() {
+    let sweep = |from: i64, to: i64| {
+        let cell = leaf(1, &[affine(from, &[0, 800, 8]), affine(to, &[0, 800, 8])]);
+        repeat(affine(12, &[]), &[repeat(affine(90, &[]), &[cell])])
+    };
+    let steps = [sweep(0x1000, 0x9000), sweep(0x9000, 0x1000)];
+    let list = run(&[repeat(affine(25, &[]), &steps)], ALL);
+    let events = folded(&list);
+    assert_one(&events, 3, &list);
+    assert_eq!(events.parameters(0)[..2], [25, 12]);
+}
+
 /// Four loops; every bound is affine in the counters around, and so is every parameter.
 fn deep(a: i64, b: i64, c: i64, d: i64) -> Vec<Node> {
     let body = |depth: usize| {

@@ -84,12 +84,12 @@ fn json_says_the_same() {
     let args = [&["sim", "--json", "--classes", "--evictors"], &SMALL[..], &["t.mtr"]].concat();
     let first = json!({
         "accesses": 4, "hits": 2, "misses": 2, "miss_ratio": 0.5, "temporal_hits": 1, "spatial_hits": 1, "temporal_ratio": 0.5,
-        "spatial_ratio": 0.5, "spatial_use": 0.5, "used_bytes": 16, "evictions": 1, "prefetch_hits": 0,
+        "spatial_ratio": 0.5, "spatial_use": 0.5, "used_bytes": 16, "evictions": 1, "writebacks": 0, "prefetch_hits": 0,
         "classes": {"compulsory": 1, "capacity": 0, "conflict": 1},
     });
     let second = json!({
         "accesses": 1, "hits": 0, "misses": 1, "miss_ratio": 1.0, "temporal_hits": 0, "spatial_hits": 0, "temporal_ratio": null,
-        "spatial_ratio": null, "spatial_use": 0.25, "used_bytes": 8, "evictions": 1, "prefetch_hits": 0,
+        "spatial_ratio": null, "spatial_use": 0.25, "used_bytes": 8, "evictions": 1, "writebacks": 1, "prefetch_hits": 0,
         "classes": {"compulsory": 1, "capacity": 0, "conflict": 0},
     });
     let reference = |id: u64, pc: u64, kind: &str, counts: &Value| {

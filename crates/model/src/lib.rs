@@ -173,6 +173,28 @@ pub enum Flow {
     SignalReturn,
 }
 
+/// How control went from one place to another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Via {
+    /// A branch, or by going straight on.
+    Jump,
+    Call,
+    Return,
+}
+
+/// Control went from the end of a stretch of instructions to the beginning of another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Edge {
+    /// The first instruction of the stretch.
+    pub start: u64,
+    /// Its last instruction that ran: the branch, call or return, if it is one.
+    pub last: u64,
+    /// The first byte behind that.
+    pub end: u64,
+    pub target: u64,
+    pub via: Via,
+}
+
 /// What a thread did to blocks of memory as a whole, in its place among its accesses. Blocks live from the return of the function that made
 /// them to the entry of the one that gives them back: what the allocator does in between to its own memory is the allocator's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -263,6 +285,12 @@ pub trait AccessSink {
     }
     /// A call, a return or a change of stacks, in its place among the accesses of the thread: the pushing of the return address comes before.
     fn flows(&mut self, _thread: Thread, _flow: Flow) {}
+    /// Whether [`AccessSink::edges`] is wanted. Asked once, at the beginning.
+    fn wants_edges(&self) -> bool {
+        false
+    }
+    /// Control took this way for the first time, or for the first time in this thread.
+    fn edges(&mut self, _thread: Thread, _edge: &Edge) {}
     /// Whether [`AccessSink::notes`] is wanted. Asked once, at the beginning.
     fn wants_notes(&self) -> bool {
         false
@@ -284,6 +312,34 @@ pub trait AccessSink {
     fn done(&self) -> bool {
         false
     }
+}
+
+/// In an implementation of [`AccessSink`] for something that stands before another sink: hands on to `self.$sink` what is no access, as it comes.
+#[macro_export]
+macro_rules! hands_on_asides {
+    ($sink:ident) => {
+        fn wants_flows(&self) -> bool {
+            self.$sink.wants_flows()
+        }
+        fn flows(&mut self, thread: $crate::Thread, flow: $crate::Flow) {
+            self.$sink.flows(thread, flow);
+        }
+        fn wants_edges(&self) -> bool {
+            self.$sink.wants_edges()
+        }
+        fn edges(&mut self, thread: $crate::Thread, edge: &$crate::Edge) {
+            self.$sink.edges(thread, edge);
+        }
+        fn wants_notes(&self) -> bool {
+            self.$sink.wants_notes()
+        }
+        fn notes(&mut self, thread: $crate::Thread, note: &$crate::Note) {
+            self.$sink.notes(thread, note);
+        }
+        fn forks(&mut self, parent: u32, child: u32) {
+            self.$sink.forks(parent, child);
+        }
+    };
 }
 
 impl<S: AccessSink + ?Sized> AccessSink for &mut S {
@@ -319,6 +375,12 @@ impl<S: AccessSink + ?Sized> AccessSink for &mut S {
     }
     fn flows(&mut self, thread: Thread, flow: Flow) {
         (**self).flows(thread, flow);
+    }
+    fn wants_edges(&self) -> bool {
+        (**self).wants_edges()
+    }
+    fn edges(&mut self, thread: Thread, edge: &Edge) {
+        (**self).edges(thread, edge);
     }
     fn wants_notes(&self) -> bool {
         (**self).wants_notes()

@@ -15,6 +15,8 @@ pub struct PointCounts {
     pub evictions: u64,
     /// Bytes of those that had been touched.
     pub used_bytes: u64,
+    /// That left this level, of lines it had brought in.
+    pub writebacks: u64,
     pub classes: Classes,
 }
 
@@ -93,6 +95,7 @@ arithmetic!(PointCounts {
     prefetch_hits,
     evictions,
     used_bytes,
+    writebacks,
     classes
 });
 arithmetic!(Requests { requests, misses });
@@ -114,6 +117,8 @@ pub struct LevelCounts {
     pub traffic: Traffic,
     /// How often a line of the first point was evicted by the second.
     pub evictors: BTreeMap<(u32, u32), u64>,
+    /// The same, of lines that were missed later; empty unless asked for.
+    pub premature: BTreeMap<(u32, u32), u64>,
     /// Caches that were in use.
     pub caches: u32,
 }
@@ -136,9 +141,13 @@ impl LevelCounts {
             *mine += *theirs;
         }
         self.traffic += other.traffic;
-        for (&pair, &n) in &other.evictors {
-            *self.evictors.entry(pair).or_default() += n;
-        }
+        let add = |mine: &mut BTreeMap<_, u64>, theirs: &BTreeMap<_, u64>| {
+            for (&pair, &n) in theirs {
+                *mine.entry(pair).or_default() += n;
+            }
+        };
+        add(&mut self.evictors, &other.evictors);
+        add(&mut self.premature, &other.premature);
         self.caches += other.caches;
     }
 }

@@ -19,7 +19,7 @@ fn without_idle_points(mut counts: Vec<LevelCounts>) -> Vec<LevelCounts> {
 }
 
 /// The simulator under test, given loops whole if it takes them, and other accesses in batches of one thread each and of at most `most`.
-fn simulated(hierarchy: &Hierarchy, stream: &Stream, options: Options, most: usize) -> Vec<LevelCounts> {
+fn simulator(hierarchy: &Hierarchy, stream: &Stream, options: Options, most: usize) -> Simulator {
     let mut simulator = Simulator::new(hierarchy, options).expect("a hierarchy that makes sense");
     for &(thread, space) in &stream.spaces {
         simulator.space(Thread(thread), space);
@@ -34,7 +34,11 @@ fn simulated(hierarchy: &Hierarchy, stream: &Stream, options: Options, most: usi
             simulator.accesses(batch);
         }
     }
-    without_idle_points(simulator.counts())
+    simulator
+}
+
+fn simulated(hierarchy: &Hierarchy, stream: &Stream, options: Options, most: usize) -> Vec<LevelCounts> {
+    without_idle_points(simulator(hierarchy, stream, options, most).counts())
 }
 
 fn takes_loop(simulator: &mut Simulator, thread: Thread, trips: u64, body: &[LoopAccess]) -> bool {
@@ -74,15 +78,21 @@ fn hand_over(simulator: &mut Simulator, nest: &Nest) -> u64 {
     left_out
 }
 
-fn naively(hierarchy: &Hierarchy, stream: &Stream, evictors: bool, classes: bool) -> Vec<LevelCounts> {
-    let mut naive = Naive::new(hierarchy, evictors, classes);
+/// What the options ask for, naively.
+fn naive(hierarchy: &Hierarchy, stream: &Stream, options: Options) -> Naive {
+    let mut naive = Naive::new(hierarchy, options.evictors, options.classes);
+    naive.premature = options.premature;
     for &(thread, space) in &stream.spaces {
         naive.set_space(thread, space);
     }
     for access in stream.accesses() {
         naive.access(&access);
     }
-    without_idle_points(naive.counts())
+    naive
+}
+
+fn naively(hierarchy: &Hierarchy, stream: &Stream, options: Options) -> Vec<LevelCounts> {
+    without_idle_points(naive(hierarchy, stream, options).counts())
 }
 
 proptest! {
@@ -94,17 +104,31 @@ proptest! {
         stream in streams(),
         evictors in any::<bool>(),
         classes in any::<bool>(),
+        premature in any::<bool>(),
         one_by_one in any::<bool>(),
         no_skip in any::<bool>(),
         batch in prop_oneof![Just(1usize), 2..9usize, Just(4096)],
     ) {
-        let options = Options { evictors, classes, instructions: true, one_by_one, no_skip };
-        let expected = naively(&hierarchy, &stream, evictors, classes);
+        let options = Options { evictors, classes, premature, instructions: true, one_by_one, no_skip };
+        let expected = naively(&hierarchy, &stream, options);
         let got = simulated(&hierarchy, &stream, options, batch);
         for (at, (got, expected)) in got.iter().zip(&expected).enumerate() {
             prop_assert_eq!(got, expected, "level {}", at);
         }
         prop_assert_eq!(got.len(), expected.len());
+    }
+
+    #[test]
+    fn what_is_dirty_at_the_end_is_written_back(hierarchy in hierarchies(), stream in streams()) {
+        let options = Options { instructions: true, ..Options::default() };
+        let mut simulator = simulator(&hierarchy, &stream, options, 4096);
+        let mut naive = naive(&hierarchy, &stream, options);
+        simulator.flush();
+        naive.flush();
+        prop_assert_eq!(without_idle_points(simulator.counts()), without_idle_points(naive.counts()));
+        let before = simulator.counts();
+        simulator.flush();
+        prop_assert_eq!(simulator.counts(), before);
     }
 
     /// All accesses, or those to data alone: only then are iterations of nests left out.
@@ -132,13 +156,14 @@ proptest! {
         for nest in &nests {
             hand_over(&mut simulator, nest);
         }
-        prop_assert_eq!(without_idle_points(simulator.counts()), naively(&hierarchy, &stream, evictors, false));
+        prop_assert_eq!(without_idle_points(simulator.counts()), naively(&hierarchy, &stream, options));
     }
 
     /// What the counts have to do with each other.
     #[test]
     fn counts_add_up(hierarchy in hierarchies(), stream in streams()) {
-        let all = naively(&hierarchy, &stream, true, true);
+        let everything = Options { evictors: true, classes: true, premature: true, ..Options::default() };
+        let all = naively(&hierarchy, &stream, everything);
         let next = |at: usize| (at + 1..hierarchy.levels.len()).find(|&other| {
             let (here, there) = (hierarchy.levels[at].holds, hierarchy.levels[other].holds);
             here.data() && there.data() || here.instructions() && there.instructions()
@@ -151,6 +176,8 @@ proptest! {
             prop_assert_eq!(total.accesses(), demand.iter().map(|r| r.requests).sum::<u64>());
             prop_assert_eq!(total.misses, demand.iter().map(|r| r.misses).sum::<u64>());
             prop_assert_eq!(total.evictions, counts.evictors.values().sum::<u64>());
+            let missed_again = |(pair, n): (&(u32, u32), &u64)| *n <= counts.evictors[pair];
+            prop_assert!(counts.premature.iter().all(missed_again), "an eviction was counted twice");
             prop_assert!(total.used_bytes <= total.evictions * u64::from(level.line));
             prop_assert!(total.spatial_hits <= total.hits && total.prefetch_hits <= total.hits);
             let classes = total.classes.compulsory + total.classes.capacity + total.classes.conflict;
@@ -206,13 +233,14 @@ fn random_stream(accesses: usize, bytes: u64) -> Stream {
 }
 
 fn same(hierarchy: &Hierarchy, stream: &Stream, classes: bool) {
-    let expected = naively(hierarchy, stream, true, classes);
     let options = Options {
         evictors: true,
         classes,
+        premature: classes,
         instructions: true,
         ..Options::default()
     };
+    let expected = naively(hierarchy, stream, options);
     assert!(
         expected.iter().all(|level| level.total().evictions > 0),
         "too large to see anything"
@@ -307,6 +335,6 @@ fn iterations_of_a_nest_are_left_out() {
     };
     assert_eq!(
         without_idle_points(simulator.counts()),
-        naively(&hierarchy, &stream, false, false)
+        naively(&hierarchy, &stream, Options::default())
     );
 }

@@ -78,6 +78,14 @@ impl Analyses {
         }
     }
 
+    /// All accesses have come.
+    pub fn end(mut self, args: &SimArgs) -> Analyses {
+        if let Some(levels) = self.levels.as_mut().filter(|_| args.flush) {
+            levels.simulator.flush();
+        }
+        self
+    }
+
     /// The simulator, if nothing else is asked for.
     fn alone(&self) -> Option<&Simulator> {
         let others = self.sweep.is_some() || self.curves.is_some() || self.reuse.is_some();

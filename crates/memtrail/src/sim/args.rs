@@ -118,6 +118,9 @@ pub struct SimArgs {
     /// Tell for each reference which others evicted its lines.
     #[arg(long)]
     pub evictors: bool,
+    /// Write back at the end what is dirty then.
+    #[arg(long)]
+    pub flush: bool,
     #[command(flatten)]
     pub part: PartArgs,
     /// Simulate no more than this many accesses.
@@ -183,6 +186,7 @@ impl SimArgs {
             many: ManyArgs::default(),
             classes: false,
             evictors: false,
+            flush: false,
             part: PartArgs::all(),
             limit: None,
             pcs: Vec::new(),

@@ -83,6 +83,8 @@ impl<S: AccessSink> AccessSink for Feed<S> {
         self.sink.space(thread, space);
     }
 
+    memtrail_model::hands_on_asides!(sink);
+
     fn wants_loops(&self) -> bool {
         self.sink.wants_loops()
     }

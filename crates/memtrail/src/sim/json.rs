@@ -50,6 +50,7 @@ fn counts(counts: &PointCounts, line: u32, classes: bool) -> Map<String, Value> 
     put("spatial_use", spatial_use(counts, line).into());
     put("used_bytes", counts.used_bytes.into());
     put("evictions", counts.evictions.into());
+    put("writebacks", counts.writebacks.into());
     put("prefetch_hits", counts.prefetch_hits.into());
     if classes {
         let Classes {

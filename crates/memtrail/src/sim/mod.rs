@@ -127,7 +127,7 @@ fn live(args: &SimArgs) -> anyhow::Result<u8> {
     if done.outcome.drained.failure.is_some() {
         return Ok(status);
     }
-    let (analyses, accesses) = lived.sink.finish();
+    let (analyses, accesses) = ended(args, lived.sink);
     if accesses == 0 {
         bail!("no access was simulated");
     }
@@ -141,6 +141,12 @@ fn live(args: &SimArgs) -> anyhow::Result<u8> {
 fn feed(args: &SimArgs, analyses: Analyses, progress: Progress) -> Feed<Analyses> {
     let pcs = args.pcs.iter().map(|range| range.0.clone()).collect();
     Feed::new(analyses, pcs, args.limit.unwrap_or(u64::MAX), progress)
+}
+
+/// All accesses have come: the analyses, and how many there were.
+fn ended(args: &SimArgs, feed: Feed<Analyses>) -> (Analyses, u64) {
+    let (analyses, accesses) = feed.finish();
+    (analyses.end(args), accesses)
 }
 
 /// Simulates a recording, as far as it is whole.
@@ -167,7 +173,7 @@ fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Kno
     } else {
         let mut feed = feed(args, analyses, progress);
         replayed(accesses(reader, known, &selection, &mut feed))?;
-        feed.finish()
+        ended(args, feed)
     };
     if accesses == 0 {
         bail!("{}: no access was simulated", path.display());
@@ -195,7 +201,7 @@ fn apart(
             ..*selection
         };
         replayed(accesses(&mut reader, known, &selection, &mut feed))?;
-        anyhow::Ok(feed.finish())
+        anyhow::Ok(ended(args, feed))
     };
     let work = || {
         let mut done = Vec::new();

@@ -1,5 +1,6 @@
 //! One cache: its lines, what is known of each, and what helps to explain its misses.
-use super::shadow::Shadow;
+use super::shadow::{Shadow, WordMap};
+use super::Options;
 use crate::config::{Inclusion, Level, Prefetch, Write};
 use crate::sets::AnySets;
 
@@ -119,14 +120,16 @@ pub(super) struct Cache {
     /// By reference point.
     pub strides: Vec<Stride>,
     pub shadow: Option<Shadow>,
+    /// Lines that were evicted and not looked up since: who had brought them in and who took them away, as a pair in one word.
+    pub gone: Option<WordMap<u64>>,
     /// Lines of the access at hand that a next-line prefetcher goes on from.
     pub leads: Vec<u64>,
 }
 
 impl Cache {
-    pub fn new(level: &Level, number: usize, seed: u64, classes: bool) -> Cache {
+    pub fn new(level: &Level, number: usize, seed: u64, options: &Options) -> Cache {
         let lines = level.lines() as usize;
-        let classes = classes && level.inclusion != Inclusion::Exclusive;
+        let classes = options.classes && level.inclusion != Inclusion::Exclusive;
         Cache {
             level: number,
             traits: Traits::of(level),
@@ -136,6 +139,7 @@ impl Cache {
             meta: vec![Meta::default(); lines],
             strides: Vec::new(),
             shadow: classes.then(|| Shadow::new(lines)),
+            gone: options.premature.then(WordMap::default),
             leads: Vec::new(),
         }
     }

@@ -10,9 +10,9 @@
 //!
 //! **Invariant.** Every cache sees the same requests in the same order as it would access by access.
 use super::cache::{Cache, Meta, Traits, DIRTY, PREFETCHED};
-use super::machine::{Hits, Ledger, LevelState, Machine};
+use super::machine::{forget, lose, Hits, Ledger, LevelState, Machine};
 use super::placed;
-use super::shadow::Shadow;
+use super::shadow::{Shadow, WordMap};
 use crate::config::{Hierarchy, Inclusion, Prefetch, Write};
 use crate::sets::{AnySets, Sets};
 use memtrail_model::{Access, Kind};
@@ -46,6 +46,7 @@ pub(super) struct Pass<'c> {
     pub traits: &'c Traits,
     pub meta: &'c mut [Meta],
     pub shadow: Option<&'c mut Shadow>,
+    pub gone: &'c mut Option<WordMap<u64>>,
     pub ledger: &'c mut Ledger,
     /// For the next level, if there is one.
     pub out: Option<&'c mut Vec<Request>>,
@@ -78,6 +79,7 @@ impl Pass<'_> {
     pub fn miss(&mut self, sets: &mut impl Sets, line: u64, bits: u64, kind: Kind, point: u32) {
         let class = self.shadow.as_mut().map(|shadow| shadow.miss(line, true));
         self.ledger.missed(kind, class, point);
+        self.ledger.missed_again(self.gone, line);
         if let Some(out) = &mut self.out {
             let kind = if kind == Kind::Write { Kind::Read } else { kind };
             out.push(Request {
@@ -100,11 +102,13 @@ impl Pass<'_> {
     #[inline]
     fn fill(&mut self, sets: &mut impl Sets, line: u64, meta: Meta, point: u32) {
         let placed = sets.place(line);
+        forget(self.gone, line);
         let old = std::mem::replace(&mut self.meta[placed.slot as usize], meta);
         let Some(line) = placed.evicted else { return };
         self.ledger.evicted(self.traits, &old, point);
+        lose(self.gone, line, &old, point);
         if old.flags & DIRTY != 0 {
-            self.ledger.traffic.writebacks += 1;
+            self.ledger.wrote_back(old.owner);
             if let Some(out) = &mut self.out {
                 out.push(Request {
                     line,
@@ -270,6 +274,7 @@ pub(super) fn pass<'c>(
         traits: &cache.traits,
         meta: &mut cache.meta,
         shadow: cache.shadow.as_mut(),
+        gone: &mut cache.gone,
         ledger: &mut level.ledger,
         out: cache.below.is_some().then_some(out),
     };

@@ -6,6 +6,7 @@ use crate::config::{Inclusion, Prefetch, Write};
 use crate::counts::{LevelCounts, PointCounts, Requests, Traffic};
 use crate::sets::Sets;
 use memtrail_model::Kind;
+use std::collections::BTreeMap;
 
 /// The program's access behind a request.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +86,20 @@ pub(super) struct Ledger {
     pub traffic: Traffic,
     /// By owner and evictor, if wanted.
     evictors: Option<WordMap<u64>>,
+    /// The same of lines that were missed later.
+    premature: WordMap<u64>,
+}
+
+/// Two points in one word.
+#[inline]
+fn pair(owner: u32, by: u32) -> u64 {
+    u64::from(owner) << 32 | u64::from(by)
+}
+
+/// Numbers by pairs of points.
+fn by_points<'p>(pairs: impl IntoIterator<Item = (&'p u64, &'p u64)>) -> BTreeMap<(u32, u32), u64> {
+    let points = |pair: u64| ((pair >> 32) as u32, pair as u32);
+    pairs.into_iter().map(|(&pair, &n)| (points(pair), n)).collect()
 }
 
 impl LevelState {
@@ -93,6 +108,7 @@ impl LevelState {
             points: Vec::new(),
             traffic: Traffic::default(),
             evictors: evictors.then(WordMap::default),
+            premature: WordMap::default(),
         };
         LevelState {
             hits: Vec::new(),
@@ -111,13 +127,11 @@ impl LevelState {
         while points.last() == Some(&PointCounts::default()) {
             points.pop();
         }
-        let pairs = ledger.evictors.iter().flatten();
         LevelCounts {
             points,
             traffic: ledger.traffic,
-            evictors: pairs
-                .map(|(&pair, &n)| (((pair >> 32) as u32, pair as u32), n))
-                .collect(),
+            evictors: by_points(ledger.evictors.iter().flatten()),
+            premature: by_points(&ledger.premature),
             caches,
         }
     }
@@ -203,6 +217,21 @@ impl Ledger {
         }
     }
 
+    /// A write-back leaves this level.
+    #[inline]
+    pub fn wrote_back(&mut self, owner: u32) {
+        self.traffic.writebacks += 1;
+        self.point(owner).writebacks += 1;
+    }
+
+    /// A demand access misses a line: had it been there?
+    #[inline]
+    pub fn missed_again(&mut self, gone: &mut Option<WordMap<u64>>, line: u64) {
+        if let Some(pair) = gone.as_mut().and_then(|gone| gone.remove(&line)) {
+            *self.premature.entry(pair).or_default() += 1;
+        }
+    }
+
     /// A line was evicted.
     #[inline]
     pub fn evicted(&mut self, traits: &Traits, old: &Meta, by: u32) {
@@ -211,8 +240,24 @@ impl Ledger {
         counts.evictions += 1;
         counts.used_bytes += traits.used_bytes(old);
         if let Some(evictors) = &mut self.evictors {
-            *evictors.entry(u64::from(owner) << 32 | u64::from(by)).or_default() += 1;
+            *evictors.entry(pair(owner, by)).or_default() += 1;
         }
+    }
+}
+
+/// A line is here again.
+#[inline]
+pub(super) fn forget(gone: &mut Option<WordMap<u64>>, line: u64) {
+    if let Some(gone) = gone {
+        gone.remove(&line);
+    }
+}
+
+/// Remembers that a line was evicted.
+#[inline]
+pub(super) fn lose(gone: &mut Option<WordMap<u64>>, line: u64, old: &Meta, by: u32) {
+    if let Some(gone) = gone {
+        gone.insert(line, pair(old.owner, by));
     }
 }
 
@@ -319,6 +364,9 @@ impl Machine {
             }
             None => {
                 let class = cache.shadow.as_mut().map(|shadow| shadow.miss(line, places));
+                if kind != Kind::Prefetch {
+                    self.levels[cache.level].ledger.missed_again(&mut cache.gone, line);
+                }
                 if places {
                     self.bring(at, kind, line, part, origin);
                 } else {
@@ -398,6 +446,7 @@ impl Machine {
     fn place(&mut self, at: usize, line: u64, moved: Meta, bytes: Option<(u64, u64)>, origin: &Origin) {
         let cache = &mut self.caches[at];
         let placed = cache.sets.place(line);
+        forget(&mut cache.gone, line);
         let old = std::mem::replace(&mut cache.meta[placed.slot as usize], moved);
         if let Some(bytes) = bytes {
             cache.touch(placed.slot, bytes);
@@ -409,8 +458,9 @@ impl Machine {
 
     /// A line has made room.
     fn evicted(&mut self, at: usize, line: u64, mut old: Meta, origin: &Origin) {
-        let cache = &self.caches[at];
+        let cache = &mut self.caches[at];
         let (traits, below) = (cache.traits, cache.below);
+        lose(&mut cache.gone, line, &old, origin.point);
         self.levels[cache.level].ledger.evicted(&traits, &old, origin.point);
         let addr = line << traits.shift;
         if traits.inclusion == Inclusion::Inclusive && self.invalidate(at, addr, traits.line, origin) {
@@ -420,7 +470,7 @@ impl Machine {
         if let Some(below) = exclusive {
             self.take_in(below, line, old, origin);
         } else if old.flags & DIRTY != 0 && traits.write != Write::None {
-            self.levels[self.caches[at].level].ledger.traffic.writebacks += 1;
+            self.levels[self.caches[at].level].ledger.wrote_back(old.owner);
             if let Some(below) = below {
                 let origin = origin.untouching(old.owner);
                 self.write_back(below, addr, traits.line, &origin);
@@ -454,6 +504,7 @@ impl Machine {
                     let level = &mut self.levels[cache.level].ledger;
                     level.traffic.invalidations += 1;
                     level.evicted(&cache.traits, &old, origin.point);
+                    lose(&mut cache.gone, line, &old, origin.point);
                     dirty |= old.flags & DIRTY != 0;
                 }
             }
@@ -502,9 +553,36 @@ impl Machine {
             }
         }
         if goes_on {
-            self.levels[self.caches[at].level].ledger.traffic.writebacks += 1;
+            self.levels[self.caches[at].level].ledger.wrote_back(origin.owner);
             if let Some(below) = self.caches[at].below {
                 self.write_back(below, addr, len, origin);
+            }
+        }
+    }
+
+    /// Writes back all that is dirty in a cache, in the order of addresses; it stays there.
+    pub fn flush(&mut self, at: usize) {
+        let cache = &self.caches[at];
+        let traits = cache.traits;
+        let slots = 0..cache.meta.len() as u32;
+        let mut lines: Vec<u64> = slots.filter_map(|slot| cache.sets.line_in(slot)).collect();
+        lines.sort_unstable();
+        for line in lines {
+            // One written back before may have taken it away.
+            let cache = &mut self.caches[at];
+            let Some(meta) = cache.sets.find(line).map(|slot| &mut cache.meta[slot as usize]) else {
+                continue;
+            };
+            if meta.flags & DIRTY == 0 || traits.write == Write::None {
+                continue;
+            }
+            meta.flags &= !DIRTY;
+            let (owner, below) = (meta.owner, cache.below);
+            self.levels[cache.level].ledger.wrote_back(owner);
+            if let Some(below) = below {
+                let addr = line << traits.shift;
+                let origin = Origin::of(owner, addr, 1).untouching(owner);
+                self.write_back(below, addr, traits.line, &origin);
             }
         }
     }

@@ -28,6 +28,8 @@ pub struct Options {
     pub evictors: bool,
     /// Compulsory, capacity and conflict misses.
     pub classes: bool,
+    /// Which evictions took away what was missed later.
+    pub premature: bool,
     /// Instruction fetches as well.
     pub instructions: bool,
     /// Simulate every iteration of every loop, also those that are known to repeat others.
@@ -91,9 +93,23 @@ impl Simulator {
             .collect()
     }
 
+    /// Writes back all that is dirty, from the first level outwards, as if the program's memory were read by somebody else now.
+    pub fn flush(&mut self) {
+        for level in 0..self.groups.len() {
+            for cache in self.groups[level].clone().into_iter().flatten() {
+                self.machine.flush(cache);
+            }
+        }
+    }
+
     /// How many accesses so far were known to repeat others, and counted without being simulated.
     pub fn skipped(&self) -> u64 {
         self.machine.skipped
+    }
+
+    /// What is counted depends on more than what the caches hold.
+    fn remembers(&self) -> bool {
+        self.options.classes || self.options.premature
     }
 
     fn entry(&mut self, thread: Thread) -> &mut Entry {
@@ -141,7 +157,7 @@ impl Simulator {
                 groups.resize(group + 1, None);
             }
             let made = groups[group].unwrap_or_else(|| {
-                let mut cache = Cache::new(level, number, self.hierarchy.seed, self.options.classes);
+                let mut cache = Cache::new(level, number, self.hierarchy.seed, &self.options);
                 cache.below = below;
                 let made = self.machine.caches.len();
                 self.machine.caches.push(cache);
@@ -209,7 +225,7 @@ impl AccessSink for Simulator {
     }
 
     fn wants_loops(&self) -> bool {
-        self.plain && !self.options.classes && !self.options.instructions
+        self.plain && !self.remembers() && !self.options.instructions
     }
 
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {
@@ -223,7 +239,7 @@ impl AccessSink for Simulator {
     }
 
     fn wants_repeats(&self) -> bool {
-        !self.options.no_skip && !self.options.one_by_one && !self.options.classes && !self.options.instructions
+        !self.options.no_skip && !self.options.one_by_one && !self.remembers() && !self.options.instructions
     }
 
     fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {

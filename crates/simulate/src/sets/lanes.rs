@@ -246,6 +246,10 @@ impl<W: Lanes, const MOVE: bool> Sets for LaneSets<W, MOVE> {
         self.heads[set].recent = FREE;
         Some(slot as u32)
     }
+
+    fn line_in(&self, slot: u32) -> Option<u64> {
+        Some(self.lines[slot as usize]).filter(|&line| line != FREE)
+    }
 }
 
 #[cfg(test)]

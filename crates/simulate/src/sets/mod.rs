@@ -35,6 +35,8 @@ pub(crate) trait Sets {
     fn place(&mut self, line: u64) -> Placed;
     /// Takes a line out; returns where it was.
     fn remove(&mut self, line: u64) -> Option<u32>;
+    /// The line in a slot.
+    fn line_in(&self, slot: u32) -> Option<u64>;
 }
 
 /// From line numbers to sets.
@@ -159,5 +161,8 @@ impl Sets for AnySets {
     }
     fn remove(&mut self, line: u64) -> Option<u32> {
         each!(self, sets => sets.remove(line))
+    }
+    fn line_in(&self, slot: u32) -> Option<u64> {
+        each!(self, sets => sets.line_in(slot))
     }
 }

@@ -83,4 +83,8 @@ impl Sets for PlruSets {
         self.tags[slot as usize] = 0;
         Some(slot)
     }
+
+    fn line_in(&self, slot: u32) -> Option<u64> {
+        self.tags[slot as usize].checked_sub(1)
+    }
 }

@@ -188,6 +188,12 @@ impl<const MOVE: bool> Sets for WideSets<MOVE> {
         self.ends[set].free = slot;
         Some(slot)
     }
+
+    fn line_in(&self, slot: u32) -> Option<u64> {
+        // What a free slot held last is either gone or somewhere else.
+        let line = self.lines[slot as usize];
+        Some(line).filter(|&line| self.find(line) == Some(slot))
+    }
 }
 
 impl<const MOVE: bool> WideSets<MOVE> {

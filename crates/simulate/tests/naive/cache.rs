@@ -58,6 +58,8 @@ pub struct Cache {
     sets: Vec<Set>,
     clock: u64,
     pub strides: HashMap<u32, Stride>,
+    /// Lines that were evicted and neither missed nor placed since: their owner, and who evicted them.
+    pub gone: HashMap<u64, (u32, u32)>,
     /// Lines ever looked up.
     asked: HashSet<u64>,
     /// The fully associative cache beside this one: line numbers, the least recently used first.
@@ -126,6 +128,7 @@ impl Cache {
             seed,
             sets: (0..level.sets()).map(|_| Set::new(level.ways)).collect(),
             clock: 0,
+            gone: HashMap::new(),
             strides: HashMap::new(),
             asked: HashSet::new(),
             shadow: Vec::new(),
@@ -157,6 +160,21 @@ impl Cache {
         let way = set.ways[way].as_mut().expect("found");
         way.used = self.clock;
         Some(&mut way.line)
+    }
+
+    /// The lines that are there, by number.
+    pub fn lines(&self) -> Vec<u64> {
+        let ways = self.sets.iter().flat_map(|set| set.ways.iter().flatten());
+        let mut lines: Vec<u64> = ways.map(|way| way.line.number).collect();
+        lines.sort_unstable();
+        lines
+    }
+
+    /// Makes a line clean; its owner if it was there and dirty. This is no use of it.
+    pub fn clean(&mut self, number: u64) -> Option<u32> {
+        let (set, way) = self.position(number)?;
+        let line = &mut self.sets[set].ways[way].as_mut().expect("found").line;
+        std::mem::take(&mut line.dirty).then_some(line.owner)
     }
 
     /// Takes a line away.

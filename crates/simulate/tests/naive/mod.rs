@@ -67,6 +67,7 @@ pub struct Naive {
     seed: u64,
     evictors: bool,
     classes: bool,
+    pub premature: bool,
     spaces: HashMap<u32, u32>,
 }
 
@@ -84,7 +85,33 @@ impl Naive {
             seed: hierarchy.seed,
             evictors,
             classes,
+            premature: false,
             spaces: HashMap::new(),
+        }
+    }
+
+    /// Writes back all that is dirty, from the first level outwards.
+    pub fn flush(&mut self) {
+        for at in 0..self.levels.len() {
+            let numbers: Vec<u32> = self.levels[at].caches.keys().copied().collect();
+            for number in numbers {
+                let core = self.first_core(at, number);
+                for line in self.cache(at, core).lines() {
+                    let Some(owner) = self.cache(at, core).clean(line) else {
+                        continue;
+                    };
+                    if self.levels[at].level.write == Write::None {
+                        continue;
+                    }
+                    let cause = Cause {
+                        core,
+                        point: owner,
+                        address: line * self.levels[at].line(),
+                    };
+                    let bytes = Bytes::line(line, self.levels[at].line());
+                    self.send_back(at, cause, bytes, owner);
+                }
+            }
         }
     }
 
@@ -181,6 +208,9 @@ impl Naive {
                 self.levels[at].counts.traffic.prefetches.requests += 1;
                 self.levels[at].counts.traffic.prefetches.misses += u64::from(!there);
             }
+            if !there && demand {
+                self.miss_again(at, cause, number);
+            }
             if !there {
                 missed = missed.or(Some(class));
                 fresh.push(number);
@@ -208,6 +238,14 @@ impl Naive {
     /// Whether such a request leaves a line here that was not there.
     fn request_places(&self, at: usize, kind: Kind) -> bool {
         self.levels[at].level.allocate || !self.is_write(at, kind)
+    }
+
+    /// A demand access misses a line: an eviction of it was premature.
+    fn miss_again(&mut self, at: usize, cause: Cause, number: u64) {
+        let gone = self.cache(at, cause.core).gone.remove(&number);
+        if let Some(pair) = gone.filter(|_| self.premature) {
+            *self.levels[at].counts.premature.entry(pair).or_default() += 1;
+        }
     }
 
     fn classify(&mut self, at: usize, cause: Cause, number: u64, places: bool) -> Option<Class> {
@@ -302,7 +340,9 @@ impl Naive {
     }
 
     fn place(&mut self, at: usize, cause: Cause, line: Line) {
-        if let Some(evicted) = self.cache(at, cause.core).place(line) {
+        let cache = self.cache(at, cause.core);
+        cache.gone.remove(&line.number);
+        if let Some(evicted) = cache.place(line) {
             self.evicted(at, cause, evicted);
         }
     }
@@ -354,6 +394,8 @@ impl Naive {
     /// What an evicted line requires.
     fn evicted(&mut self, at: usize, cause: Cause, mut line: Line) {
         self.count_eviction(at, cause, &line);
+        let gone = &mut self.cache(at, cause.core).gone;
+        gone.insert(line.number, (line.owner, cause.point));
         let bytes = Bytes::line(line.number, self.levels[at].line());
         if self.levels[at].level.inclusion == Inclusion::Inclusive {
             line.dirty |= self.invalidate_above(at, self.number(at, cause.core), cause, bytes);
@@ -382,6 +424,7 @@ impl Naive {
                 for n in bytes.lines(self.levels[above].line()) {
                     let cache = self.levels[above].caches.get_mut(&upper).expect("it is listed");
                     if let Some(line) = cache.remove(n) {
+                        cache.gone.insert(n, (line.owner, cause.point));
                         self.count_eviction(above, cause, &line);
                         self.levels[above].counts.traffic.invalidations += 1;
                         dirty |= line.dirty;
@@ -419,6 +462,7 @@ impl Naive {
     /// A write-back leaves a level.
     fn send_back(&mut self, at: usize, cause: Cause, bytes: Bytes, owner: u32) {
         self.levels[at].counts.traffic.writebacks += 1;
+        self.levels[at].point(owner).writebacks += 1;
         if let Some(next) = self.next(at) {
             self.write_back(next, cause, bytes, owner);
         }

@@ -179,6 +179,8 @@ impl<S: AccessSink> AccessSink for Gate<S> {
         self.fetches
     }
 
+    memtrail_model::hands_on_asides!(sink);
+
     fn wants_repeats(&self) -> bool {
         self.skip == 0 && self.sink.wants_repeats()
     }
@@ -200,19 +202,12 @@ impl<S: AccessSink> AccessSink for Gate<S> {
         self.sink.leaves();
     }
 
-    fn wants_notes(&self) -> bool {
-        self.sink.wants_notes()
-    }
-
     fn numbered(&mut self, thread: Thread, number: u64, note: &Note) {
-        if self.skip == 0 && self.wanted > 0 {
-            self.sink.numbered(thread, number, note);
-        }
+        self.sink.numbered(thread, number, note);
     }
 
     fn forked(&mut self, thread: Thread, number: u64, child: Option<u32>) {
         match (self.space, child) {
-            _ if self.skip > 0 || self.wanted == 0 => {}
             (Some(parent), Some(child)) => self.sink.forks(parent, child),
             _ => self.sink.forked(thread, number, child),
         }

@@ -58,14 +58,16 @@ impl<R: Read + Seek> Input<'_, R> {
 /// only one, loops are offered whole. A sink that wants fetches gets those before the first access of the selection that follow the
 /// access before it, and none behind the last unless the thread ends there. Their points are those of the table, if it
 /// [numbers them](memtrail_collect::Table::number_fetches). Of a recording that was cut off, a thread's last record is left out: what followed
-/// it might have said that it was cut short.
+/// it might have said that it was cut short. A sink that wants to know of calls or allocations is told of them from the beginning of each thread, even if the selection
+/// begins later.
 pub fn accesses<R: Read + Seek + Send, S: AccessSink>(
     reader: &mut Reader<R>,
     known: &Known,
     selection: &Selection,
     sink: &mut S,
 ) -> Result<(), Error> {
-    let mut parts = select::parts(known, selection, sink.wants_fetches())?;
+    let history = sink.wants_flows() || sink.wants_edges() || sink.wants_notes();
+    let mut parts = select::parts(known, selection, sink.wants_fetches(), history)?;
     if selection.limit == 0 {
         return Ok(());
     }
@@ -112,7 +114,7 @@ pub(crate) fn in_parts<R: Read + Seek + Send, S: AccessSink>(
     sink: &mut S,
     look: impl Fn(&Chunk, &Stream, Option<State>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let parts = select::parts(known, &Selection::default(), false)?;
+    let parts = select::parts(known, &Selection::default(), false, false)?;
     let input = Input(Mutex::new(reader));
     for part in parts {
         let chunks = part.chunks.clone();

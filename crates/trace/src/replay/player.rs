@@ -24,11 +24,15 @@ pub(super) struct Player<'k, S: AccessSink> {
     skip: u64,
     /// Accesses that are wanted.
     wanted: u64,
+    /// The chunk begun last comes before the selection.
+    leading: bool,
+    /// A chunk of the selection was begun.
+    begun: bool,
 }
 
 impl<'k, S: AccessSink> Player<'k, S> {
     pub fn new(known: &'k Known, part: Part, limit: u64, sink: S) -> Player<'k, S> {
-        let first = part.chunks[0].head.stream.first;
+        let first = part.chunks[part.lead].head.stream.first;
         let from = match part.from {
             Some(Point::Access(n)) => n,
             _ => 0,
@@ -44,6 +48,8 @@ impl<'k, S: AccessSink> Player<'k, S> {
             expander: Expander::new(&known.xsave, Gate::new(sink, wanted)),
             skip: from.saturating_sub(first),
             wanted,
+            leading: false,
+            begun: false,
         }
     }
 
@@ -69,6 +75,13 @@ impl<'k, S: AccessSink> Player<'k, S> {
         let mut segments = segments(&head, stream).map_err(damaged)?;
         if self.decoder.is_none() {
             self.decoder = Some(ThreadDecoder::resume(self.part.thread, &stream.state));
+        }
+        self.leading = self.part.lead > 0;
+        if self.leading {
+            self.part.lead -= 1;
+            return Ok(Vec::new());
+        }
+        if !std::mem::replace(&mut self.begun, true) {
             if let Some(Point::Time(t)) = self.part.from {
                 self.skip = before(&segments, t);
             }
@@ -102,11 +115,17 @@ impl<'k, S: AccessSink> Player<'k, S> {
         let mut counter = Counter::new(&known.xsave);
         // Fetches that follow the last access left out are wanted.
         let follows = u64::from(expander.flush().fetches);
-        let mut counting = *skip > 0;
-        if !counting {
-            promise(expander, 0, head.accesses);
+        let gate = expander.flush();
+        let history = gate.wants_flows() || gate.wants_edges() || gate.wants_notes();
+        // Whoever wants to know what happened on the way is not spared what is left out.
+        let mut counting = *skip > 0 && !history;
+        if self.leading {
+            promise(expander, head.accesses, head.accesses);
+        } else if !counting {
+            promise(expander, *skip, head.accesses);
+            *skip -= head.accesses.min(*skip);
         }
-        if !counting && expander.flush().wants_repeats() {
+        if !counting && !history && expander.flush().wants_repeats() {
             let mut driver = Driver {
                 known,
                 thread: self.part.thread,

@@ -53,13 +53,16 @@ pub(super) struct Part {
     pub to: Option<Point>,
     /// The last chunk is the thread's last, so that nothing follows its last record.
     pub ends: bool,
+    /// So many of the chunks come before the selection: none of their accesses are handed on.
+    pub lead: usize,
 }
 
 impl Part {
     /// Whether the first access selected is the first of its chunk, at the time the chunk begins.
     pub fn begins_with_chunk(&self) -> bool {
         let head = self.chunks[0].head.stream;
-        head.accesses > 0
+        self.lead == 0
+            && head.accesses > 0
             && match self.from {
                 None => true,
                 Some(Point::Access(n)) => n <= head.first,
@@ -86,8 +89,9 @@ pub(crate) fn by_thread(known: &Known) -> Result<BTreeMap<u32, Vec<Chunk>>, Erro
     Ok(threads)
 }
 
-/// What a selection takes, by thread. If fetches are wanted, those that follow an access go with the next one.
-pub(super) fn parts(known: &Known, selection: &Selection, fetches: bool) -> Result<Vec<Part>, Error> {
+/// What a selection takes, by thread. If fetches are wanted, those that follow an access go with the next one. With `history`, what
+/// comes before the selection is gone through, too.
+pub(super) fn parts(known: &Known, selection: &Selection, fetches: bool, history: bool) -> Result<Vec<Part>, Error> {
     let mut threads = by_thread(known)?;
     if let Some(thread) = selection.thread {
         threads.retain(|&t, _| t == thread.0);
@@ -100,12 +104,14 @@ pub(super) fn parts(known: &Known, selection: &Selection, fetches: bool) -> Resu
     let part = |(thread, chunks): (u32, Vec<Chunk>)| {
         let begin = begin(&chunks, selection.from, fetches);
         let end = end(&chunks, selection.to);
+        let lead = if history { begin } else { 0 };
         (begin < end).then(|| Part {
             thread: Thread(thread),
             ends: whole && end == chunks.len(),
-            chunks: chunks[begin..end].to_vec(),
+            chunks: chunks[begin - lead..end].to_vec(),
             from: selection.from,
             to: selection.to,
+            lead,
         })
     };
     Ok(threads.into_iter().filter_map(part).collect())
