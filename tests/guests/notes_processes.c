@@ -1,5 +1,5 @@
 // A forked child with blocks of its parent's, a spawned one, and a process that becomes another program.
-// guest: build=dynamic scope=exe flags=-z,now
+// guest: build=dynamic scope=output
 #define _GNU_SOURCE
 #include <spawn.h>
 #include <stdlib.h>

@@ -45,9 +45,9 @@ pub struct Expander<'x, S: AccessSink> {
     one_by_one: bool,
     /// The sink wants fetches.
     fetches: bool,
-    follower: Follower,
     /// The sink wants notes.
     notes: bool,
+    follower: Follower,
 }
 
 /// What is left of a run.
@@ -86,8 +86,8 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         Expander {
             xsave,
             fetches: sink.wants_fetches(),
-            follower: Follower::new(&sink),
             notes: sink.wants_notes(),
+            follower: Follower::new(&sink),
             sink,
             batch: vec![NO_ACCESS; BATCH],
             filled: 0,
@@ -460,6 +460,18 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
         self.left -= accesses;
     }
 
+    fn wants_notes(&self) -> bool {
+        self.notes
+    }
+
+    fn noted(&mut self, thread: Thread, number: u64, noted: &Noted) {
+        let sink = self.flush();
+        match noted {
+            Noted::Note(note) => sink.numbered(thread, number, note),
+            Noted::Fork { child } => sink.forked(thread, number, *child),
+        }
+    }
+
     fn follows(&self) -> bool {
         self.follower.wanted()
     }
@@ -492,18 +504,6 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
                 Mark::Stack(rsp) => Flow::Stack { rsp },
             };
             self.flush().flows(thread, flow);
-        }
-    }
-
-    fn wants_notes(&self) -> bool {
-        self.notes
-    }
-
-    fn noted(&mut self, thread: Thread, number: u64, noted: &Noted) {
-        let sink = self.flush();
-        match noted {
-            Noted::Note(note) => sink.numbered(thread, number, note),
-            Noted::Fork { child } => sink.forked(thread, number, *child),
         }
     }
 

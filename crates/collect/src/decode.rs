@@ -98,6 +98,12 @@ pub trait Consumer {
     /// One execution with its fetches, and how many accesses are among them.
     fn linear_fetching(&mut self, _linear: &Linear<'_>, _accesses: u64) {}
     fn mark(&mut self, _thread: Thread, _mark: Mark) {}
+    /// Whether [`Consumer::noted`] is wanted.
+    fn wants_notes(&self) -> bool {
+        false
+    }
+    /// A note, and its number among those of its address space.
+    fn noted(&mut self, _thread: Thread, _number: u64, _noted: &Noted) {}
     /// Whether [`Consumer::enters`] and [`Consumer::leaves`] are wanted.
     fn follows(&self) -> bool {
         false
@@ -106,12 +112,6 @@ pub trait Consumer {
     fn enters(&mut self, _thread: Thread, _index: u32, _block: &Block, _rsp: u64) {}
     /// The block entered last was left before its end: through the branch that is its instruction so and so, or else in mid-air.
     fn leaves(&mut self, _block: &Block, _branch: Option<u16>) {}
-    /// Whether [`Consumer::noted`] is wanted.
-    fn wants_notes(&self) -> bool {
-        false
-    }
-    /// A note, and its number among those of its address space.
-    fn noted(&mut self, _thread: Thread, _number: u64, _noted: &Noted) {}
 }
 
 /// What decoding goes on from between two buffers of a thread: with it, a thread's records can be
@@ -367,15 +367,15 @@ impl ThreadDecoder {
 
     fn special<C: Consumer>(&mut self, words: &[u64], consumer: &mut C) -> Result<(), DecodeError> {
         match words[0] {
-            STATE => {
-                self.carried.copy_from_slice(&words[1..4]);
-                consumer.mark(self.thread, Mark::Stack(words[1]));
-            }
             head if is_note(head) => {
                 if consumer.wants_notes() {
                     let (number, noted) = Noted::parse(words).ok_or(DecodeError::BadNote { head })?;
                     consumer.noted(self.thread, number, &noted);
                 }
+            }
+            STATE => {
+                self.carried.copy_from_slice(&words[1..4]);
+                consumer.mark(self.thread, Mark::Stack(words[1]));
             }
             SIGNAL => consumer.mark(self.thread, Mark::Signal(words[1])),
             SIGRETURN => consumer.mark(self.thread, Mark::SignalReturn),

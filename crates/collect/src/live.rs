@@ -190,6 +190,17 @@ impl<S: AccessSink> AccessSink for Shared<S> {
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {
         self.sink.borrow_mut().looped(run)
     }
+    fn wants_notes(&self) -> bool {
+        self.sink.borrow().wants_notes()
+    }
+    fn notes(&mut self, thread: Thread, note: &Note) {
+        self.sink.borrow_mut().notes(thread, note);
+    }
+    fn forked(&mut self, _thread: Thread, _number: u64, child: Option<u32>) {
+        if let Some(child) = child {
+            self.fork(child);
+        }
+    }
     fn wants_flows(&self) -> bool {
         self.sink.borrow().wants_flows()
     }
@@ -201,17 +212,6 @@ impl<S: AccessSink> AccessSink for Shared<S> {
     }
     fn edges(&mut self, thread: Thread, edge: &Edge) {
         self.sink.borrow_mut().edges(thread, edge);
-    }
-    fn wants_notes(&self) -> bool {
-        self.sink.borrow().wants_notes()
-    }
-    fn notes(&mut self, thread: Thread, note: &Note) {
-        self.sink.borrow_mut().notes(thread, note);
-    }
-    fn forked(&mut self, _thread: Thread, _number: u64, child: Option<u32>) {
-        if let Some(child) = child {
-            self.fork(child);
-        }
     }
     fn done(&self) -> bool {
         self.sink.borrow().done()

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 /// The numbers of an address space.
 #[derive(Clone, Copy, Debug, Default)]
 struct Numbers {
+    /// Of those that begin by exec, or with the recording.
     images: u64,
     count: u64,
     /// One more than the highest.
@@ -105,11 +106,13 @@ impl<'k> Notes<'k> {
         if !matches!(self.known.ending, Ending::Complete(_)) {
             return Ok(());
         }
+        let forks = self.known.forks();
         for (&space, numbers) in &self.spaces {
+            let images = numbers.images + u64::from(forks.contains_key(&space));
             let missing = numbers.end.wrapping_sub(numbers.count);
             let expected = || (0..numbers.end).fold(0u64, |sum, n| sum.wrapping_add(mixed(n)));
             let dense = match missing {
-                _ if numbers.images > 1 => true,
+                _ if images > 1 => true,
                 0 => numbers.sum == expected(),
                 _ => numbers.end >= numbers.count && missing <= self.killed(space),
             };

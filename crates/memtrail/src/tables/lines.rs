@@ -5,7 +5,7 @@ use super::run::Found;
 use crate::format::thousands;
 use crate::sim::columns::{Align, Columns};
 use crate::sim::report::shown_miss_ratio;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Lines shown around one that did something.
 const CONTEXT: u32 = 2;
@@ -31,7 +31,7 @@ fn figures(found: &Found, row: Option<&Row>) -> Vec<String> {
 
 /// The first `top` rows, file by file, with what stands around them.
 pub fn annotated(found: &Found, rows: &Rows, top: usize) -> String {
-    let mut files: Vec<(&str, BTreeMap<u32, &Row>)> = Vec::new();
+    let mut files: Vec<(&str, BTreeSet<u32>)> = Vec::new();
     let mut unknown = Vec::new();
     for row in rows.rows.iter().take(top) {
         let Some((file, line)) = line_of(row) else {
@@ -39,13 +39,17 @@ pub fn annotated(found: &Found, rows: &Rows, top: usize) -> String {
             continue;
         };
         match files.iter_mut().find(|(other, _)| *other == file) {
-            Some((_, lines)) => drop(lines.insert(line, row)),
-            None => files.push((file, BTreeMap::from([(line, row)]))),
+            Some((_, lines)) => drop(lines.insert(line)),
+            None => files.push((file, BTreeSet::from([line]))),
         }
     }
     let mut text = String::new();
-    for (file, lines) in files {
-        text += &format!("{file}\n{}\n", of_file(found, file, &lines));
+    for (file, shown) in files {
+        let with_lines = rows.rows.iter().filter_map(|row| Some((line_of(row)?, row)));
+        let lines = with_lines
+            .filter(|((other, _), _)| *other == file)
+            .map(|((_, line), row)| (line, row));
+        text += &format!("{file}\n{}\n", of_file(found, file, &shown, &lines.collect()));
     }
     for row in unknown {
         let counts = figures(found, Some(row)).join("  ");
@@ -54,7 +58,7 @@ pub fn annotated(found: &Found, rows: &Rows, top: usize) -> String {
     text
 }
 
-fn of_file(found: &Found, file: &str, lines: &BTreeMap<u32, &Row>) -> String {
+fn of_file(found: &Found, file: &str, asked: &BTreeSet<u32>, lines: &BTreeMap<u32, &Row>) -> String {
     let source = found.names.symbols.source(file);
     let mut head: Vec<(String, Align)> = vec![("accesses".to_string(), Align::Right)];
     let misses = |level: &memtrail_simulate::Level| (format!("{} misses", level.name), Align::Right);
@@ -73,7 +77,7 @@ fn of_file(found: &Found, file: &str, lines: &BTreeMap<u32, &Row>) -> String {
         .map_or_else(|_| Vec::new(), |text| text.lines().collect());
     let last = texts.len() as u32;
     let mut shown = 0;
-    for &line in lines.keys() {
+    for &line in asked {
         let from = line.saturating_sub(CONTEXT).max(shown + 1).min(line);
         if shown > 0 && from > shown + 1 && last > 0 {
             let mut gap = vec![String::new(); head.len()];
@@ -87,8 +91,8 @@ fn of_file(found: &Found, file: &str, lines: &BTreeMap<u32, &Row>) -> String {
         };
         let from = if last == 0 { line } else { from };
         for at in from..=to {
-            // The context ends where the next line begins that has figures of its own.
-            if at > line && lines.contains_key(&at) {
+            // The context ends where the next line begins that is asked for.
+            if at > line && asked.contains(&at) {
                 break;
             }
             let mut row = figures(found, lines.get(&at).copied());

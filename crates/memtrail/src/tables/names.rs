@@ -121,8 +121,11 @@ impl Names {
     pub fn reasons(&self) -> Vec<String> {
         let mut reasons = self.missing.borrow().clone();
         for code in self.codes.borrow().values() {
-            if let (Some(module), Some(reason)) = (code.module(), &code.location.reason) {
-                reasons.insert(format!("{module}: {reason}"));
+            // A single address that nothing covers is no news.
+            match (code.module(), &code.location.reason) {
+                (_, Some(Reason::NotCovered | Reason::NoSymbolHere | Reason::NotLoaded(_))) => {}
+                (Some(module), Some(reason)) => drop(reasons.insert(format!("{module}: {reason}"))),
+                _ => {}
             }
         }
         reasons.into_iter().collect()

@@ -141,7 +141,8 @@ fn assigned(found: &Found, code: &Code) -> Option<String> {
     let of_line = |e: &memtrail_symbols::scan::Expression| e.line == line;
     let written = source.expressions(line).into_iter().find(|e| e.writes && of_line(e));
     let declared = || declared(text.lines().nth(line as usize - 1)?);
-    written.map(|e| e.text).or_else(declared)
+    let written = written.map(|e| e.text.trim_start_matches(['*', '&']).to_string());
+    written.or_else(declared)
 }
 
 /// The variable that a line declares or calls a function of: `std::unique_ptr<long[]> owned(new long[64]);`, `numbers.reserve(1000);`, `allocate(matrix(20, 30))`.

@@ -149,7 +149,7 @@ pub fn run(
         groups: tagger.objects().groups().to_vec(),
         statics,
         first,
-        scopes: super::scopes::of(&edges),
+        scopes: Scopes::new(&edges, &[]),
         names,
         texts,
         hierarchy: chosen.hierarchy,

@@ -1,32 +1,6 @@
-//! Loops of the program, by what control did; and what to call them.
+//! What loops are called.
 use super::names::{base, Names};
-use memtrail_analyze::scopes::{Block, Edge, Loop, Scopes};
-use memtrail_model::{self as model, Via};
-use std::collections::BTreeSet;
-
-/// The loops that these ways make.
-pub fn of(ways: &[model::Edge]) -> Scopes {
-    let blocks: BTreeSet<(u64, u64)> = ways.iter().map(|way| (way.start, way.end)).collect();
-    let blocks: Vec<Block> = blocks.into_iter().map(|(start, end)| Block { start, end }).collect();
-    let edge = |from, to| Edge { from, to, times: 1 };
-    let (mut edges, mut entries) = (Vec::new(), BTreeSet::new());
-    let begun: BTreeSet<u64> = blocks.iter().map(|block| block.start).collect();
-    for way in ways {
-        match way.via {
-            Via::Jump => edges.push(edge(way.last, way.target)),
-            Via::Call => {
-                entries.insert(way.target);
-                // If it came back, it came back there.
-                if begun.contains(&way.end) {
-                    edges.push(edge(way.last, way.end));
-                }
-            }
-            Via::Return => {}
-        }
-    }
-    let entries: Vec<u64> = entries.into_iter().collect();
-    Scopes::new(&blocks, &edges, &entries)
-}
+use memtrail_analyze::scopes::Loop;
 
 /// A loop, as people know it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -154,16 +154,20 @@ impl Image {
         )
     }
 
-    /// The variables that have something in a range.
+    /// The variables that have something in a range, and what of them.
     fn between(&self, moved: u64, start: u64, end: u64) -> Vec<tagger::Variable> {
         let lies = |v: &&Located| {
             let at = v.vaddr.wrapping_add(moved);
             at < end && at.saturating_add(v.bytes) > start
         };
-        let placed = |v: &Located| tagger::Variable {
-            address: v.vaddr.wrapping_add(moved),
-            bytes: v.bytes,
-            group: v.group,
+        let placed = |v: &Located| {
+            let at = v.vaddr.wrapping_add(moved);
+            let address = at.max(start);
+            tagger::Variable {
+                address,
+                bytes: at.saturating_add(v.bytes).min(end) - address,
+                group: v.group,
+            }
         };
         self.variables.iter().filter(lies).map(placed).collect()
     }

@@ -34,7 +34,18 @@ pub fn allocates(function: &str) -> bool {
     let name = unqualified(function);
     let small = name.to_ascii_lowercase();
     let parts = ["alloc", "strdup", "strndup", "memdup"];
+    let library = [
+        "std::",
+        "__gnu_cxx::",
+        "alloc::",
+        "<alloc::",
+        "core::",
+        "<core::",
+        "hashbrown::",
+        "<hashbrown::",
+    ];
     function.starts_with("operator new")
+        || library.iter().any(|prefix| function.starts_with(prefix))
         || parts.iter().any(|part| small.contains(part))
         || ["g_new", "_Znwm", "_Znam"].contains(&name)
 }
@@ -59,6 +70,8 @@ mod tests {
             "alloc::raw_vec::RawVec<T,A>::try_allocate_in",
             "xstrdup",
             "my_realloc",
+            "std::map<int, long>::insert",
+            "<alloc::raw_vec::RawVecInner>::grow",
         ] {
             assert!(allocates(name), "{name}");
         }

@@ -1,6 +1,6 @@
 //! What stands between a chunk's accesses and whoever wants them: leaves out what comes before the selection, and lets no more
 //! through than the chunk's head promises and the selection asks for.
-use memtrail_model::{Access, AccessSink, Edge, Flow, Kind, LoopAccess, LoopRun, Next, Note, Repeat, Thread};
+use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Next, Note, Repeat, Thread};
 
 /// Accesses handed on in one go when a loop is entered in its middle.
 const BATCH: usize = 512;
@@ -179,21 +179,7 @@ impl<S: AccessSink> AccessSink for Gate<S> {
         self.fetches
     }
 
-    fn wants_flows(&self) -> bool {
-        self.sink.wants_flows()
-    }
-
-    fn flows(&mut self, thread: Thread, flow: Flow) {
-        self.sink.flows(thread, flow);
-    }
-
-    fn wants_edges(&self) -> bool {
-        self.sink.wants_edges()
-    }
-
-    fn edges(&mut self, thread: Thread, edge: &Edge) {
-        self.sink.edges(thread, edge);
-    }
+    memtrail_model::hands_on_asides!(sink);
 
     fn wants_repeats(&self) -> bool {
         self.skip == 0 && self.sink.wants_repeats()
@@ -214,10 +200,6 @@ impl<S: AccessSink> AccessSink for Gate<S> {
 
     fn leaves(&mut self) {
         self.sink.leaves();
-    }
-
-    fn wants_notes(&self) -> bool {
-        self.sink.wants_notes()
     }
 
     fn numbered(&mut self, thread: Thread, number: u64, note: &Note) {

@@ -34,15 +34,7 @@ const NOTHING: Segment = Segment {
 const AHEAD: usize = 2;
 const STACK_BYTES: usize = 1 << 20;
 
-/// Accesses, and what stands between them.
-#[derive(Default)]
-struct Batch {
-    accesses: Vec<Access>,
-    /// In order, each with the number of accesses before it.
-    asides: VecDeque<(usize, Aside)>,
-}
-
-/// What stands between accesses.
+/// What comes among accesses.
 #[derive(Clone, Copy)]
 enum Aside {
     Flow(Flow),
@@ -64,9 +56,17 @@ impl Numbered {
     }
 }
 
+#[derive(Default)]
+struct Batch {
+    accesses: Vec<Access>,
+    /// Each before the access with this number.
+    asides: VecDeque<(usize, Aside)>,
+}
+
 impl Batch {
-    fn is_empty(&self) -> bool {
-        self.accesses.is_empty() && self.asides.is_empty()
+    fn clear(&mut self) {
+        self.accesses.clear();
+        self.asides.clear();
     }
 }
 
@@ -76,6 +76,15 @@ enum Sent {
     Segments(Vec<Segment>),
     Batch(Batch),
     Failed(Error),
+}
+
+/// What a sink wants beside accesses.
+#[derive(Clone, Copy)]
+struct Wants {
+    fetches: bool,
+    flows: bool,
+    edges: bool,
+    notes: bool,
 }
 
 /// Why replay ends.
@@ -100,36 +109,24 @@ struct Courier {
     gone: bool,
 }
 
-/// What a sink wants beside accesses.
-#[derive(Clone, Copy)]
-struct Wants {
-    fetches: bool,
-    flows: bool,
-    edges: bool,
-    notes: bool,
-}
-
 impl Courier {
     fn send(&mut self, sent: Sent) {
         self.gone |= self.out.send(sent).is_err();
     }
     fn send_batch(&mut self) {
-        if !self.batch.is_empty() {
+        if !self.batch.accesses.is_empty() || !self.batch.asides.is_empty() {
             let mut next = self.used.try_recv().unwrap_or_default();
-            next.accesses.clear();
+            next.clear();
             let batch = std::mem::replace(&mut self.batch, next);
             self.send(Sent::Batch(batch));
         }
     }
-}
-
-impl Courier {
     fn aside(&mut self, aside: Aside) {
-        let before = self.batch.accesses.len();
-        self.batch.asides.push_back((before, aside));
-        if self.batch.asides.len() == BATCH {
+        if self.batch.asides.len() >= BATCH {
             self.send_batch();
         }
+        let before = self.batch.accesses.len();
+        self.batch.asides.push_back((before, aside));
     }
 }
 
@@ -144,6 +141,15 @@ impl AccessSink for Courier {
             }
         }
     }
+    fn wants_fetches(&self) -> bool {
+        self.wants.fetches
+    }
+    fn wants_flows(&self) -> bool {
+        self.wants.flows
+    }
+    fn flows(&mut self, _thread: Thread, flow: Flow) {
+        self.aside(Aside::Flow(flow));
+    }
     fn wants_notes(&self) -> bool {
         self.wants.notes
     }
@@ -154,15 +160,6 @@ impl AccessSink for Courier {
     fn forked(&mut self, _thread: Thread, number: u64, child: Option<u32>) {
         let noted = Noted::Fork { child };
         self.aside(Aside::Note(Numbered { number, noted }));
-    }
-    fn wants_fetches(&self) -> bool {
-        self.wants.fetches
-    }
-    fn wants_flows(&self) -> bool {
-        self.wants.flows
-    }
-    fn flows(&mut self, _thread: Thread, flow: Flow) {
-        self.aside(Aside::Flow(flow));
     }
     fn wants_edges(&self) -> bool {
         self.wants.edges
@@ -273,17 +270,14 @@ impl<R: Read + Seek + Send> Remote<'_, '_, '_, R> {
     }
 
     /// Hands on what comes before the next access. Returns `false` if it is not the turn of a note.
-    fn asides<S: AccessSink>(&mut self, sink: &mut S) -> bool {
-        if self.turn.as_mut().is_some_and(|turn| !turn.begin(sink)) {
-            return false;
-        }
+    fn tell<S: AccessSink>(&mut self, sink: &mut S) -> bool {
         let thread = self.part.thread;
-        while let Some(&(_, aside)) = self.batch.asides.front().filter(|(at, _)| *at <= self.taken) {
+        while let Some((_, aside)) = self.batch.asides.front().filter(|&&(at, _)| at <= self.taken) {
             match (aside, &mut self.turn) {
-                (Aside::Flow(flow), _) => sink.flows(thread, flow),
-                (Aside::Edge(edge), _) => sink.edges(thread, &edge),
+                (Aside::Flow(flow), _) => sink.flows(thread, *flow),
+                (Aside::Edge(edge), _) => sink.edges(thread, edge),
                 (Aside::Note(note), Some(turn)) => {
-                    if !turn.take(thread, &note, sink) {
+                    if !turn.take(thread, note, sink) {
                         return false;
                     }
                 }
@@ -292,6 +286,27 @@ impl<R: Read + Seek + Send> Remote<'_, '_, '_, R> {
             self.batch.asides.pop_front();
         }
         true
+    }
+
+    /// Hands on accesses of the batch up to this one, with what comes among them, unless a note has to wait.
+    fn hand_on<S: AccessSink>(&mut self, end: usize, sink: &mut S) -> bool {
+        while self.taken < end {
+            if !self.tell(sink) {
+                return false;
+            }
+            let next = self.batch.asides.front().map_or(end, |&(at, _)| at.min(end));
+            sink.accesses(&self.batch.accesses[self.taken..next]);
+            self.taken = next;
+        }
+        true
+    }
+
+    /// What follows the last access of the batch, unless a note has to wait.
+    fn hand_on_rest<S: AccessSink>(&mut self, sink: &mut S) -> bool {
+        if self.wants.fetches && !self.hand_on(self.batch.accesses.len(), sink) {
+            return false;
+        }
+        self.taken < self.batch.accesses.len() || self.tell(sink)
     }
 
     /// A segment of what has not been promised.
@@ -323,18 +338,8 @@ impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
             if let Some(segment) = self.next_segment() {
                 return Ok(Some(segment));
             }
-            if let Some(&(at, _)) = self.batch.asides.front() {
-                if at > self.taken {
-                    // Fetches that follow the last access.
-                    sink.accesses(&self.batch.accesses[self.taken..at]);
-                    self.taken = at;
-                }
+            if !self.hand_on_rest(sink) {
                 return Ok(Some(NOTHING));
-            }
-            if self.wants.fetches && self.taken < self.batch.accesses.len() {
-                // What follows the last access of the chunk.
-                sink.accesses(&self.batch.accesses[self.taken..]);
-                self.taken = self.batch.accesses.len();
             }
             if !self.receive()? {
                 if let Some(turn) = &mut self.turn {
@@ -346,7 +351,8 @@ impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
     }
 
     fn settle<S: AccessSink>(&mut self, sink: &mut S) -> Result<bool, End> {
-        Ok(self.asides(sink))
+        let begun = self.turn.as_mut().is_none_or(|turn| turn.begin(sink));
+        Ok(begun && self.tell(sink))
     }
 
     fn insist(&mut self) {
@@ -361,19 +367,26 @@ impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
 
     fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<u64, End> {
         let n = n.min(self.left.get());
-        let mut wanted = n as usize;
+        let mut wanted = n;
         while wanted > 0 {
-            if !self.asides(sink) {
+            let from = self.taken;
+            let rest = &self.batch.accesses[from..];
+            if !rest.is_empty() {
+                let end = first(rest, wanted, self.wants.fetches);
+                let went_on = self.hand_on(from + end, sink);
+                wanted -= match self.wants.fetches {
+                    false => (self.taken - from) as u64,
+                    true => count(&self.batch.accesses[from..self.taken]),
+                };
+                if went_on {
+                    continue;
+                }
                 break;
             }
-            let until = self.batch.asides.front().map_or(self.batch.accesses.len(), |n| n.0);
-            let rest = &self.batch.accesses[self.taken..until];
-            if !rest.is_empty() {
-                let (end, accesses) = first(rest, wanted, self.wants.fetches);
-                sink.accesses(&rest[..end]);
-                self.taken += end;
-                wanted -= accesses;
-            } else if !self.receive()? {
+            if !self.hand_on_rest(sink) {
+                break;
+            }
+            if !self.receive()? {
                 if self.promised {
                     // All of it happened after what was selected.
                     return Ok(n);
@@ -382,7 +395,7 @@ impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
                 return Err(Error::Damaged { at, what }.into());
             }
         }
-        let produced = n - wanted as u64;
+        let produced = n - wanted;
         self.left.set(self.left.get() - produced);
         if self.left.get() == 0 || sink.done() {
             return Err(End::Enough);
@@ -471,14 +484,12 @@ impl Turn {
     }
 }
 
-/// Where the first `n` accesses end, or all if there are fewer; and how many that are.
-fn first(batch: &[Access], n: usize, fetches: bool) -> (usize, usize) {
-    if !fetches {
-        let there = batch.len().min(n);
-        return (there, there);
+/// Where the first `n` accesses end, or all if there are fewer.
+fn first(batch: &[Access], n: u64, fetches: bool) -> usize {
+    match fetches {
+        false => n.min(batch.len() as u64) as usize,
+        true => end_of(batch, n),
     }
-    let end = end_of(batch, n as u64);
-    (end, count(&batch[..end]) as usize)
 }
 
 /// Replays several threads.
@@ -501,19 +512,18 @@ pub(super) fn together<R: Read + Seek + Send, S: AccessSink>(
             segments: VecDeque::new(),
             batch: Batch::default(),
             taken: 0,
-            turn: None,
             wants: Wants {
                 fetches: sink.wants_fetches(),
                 flows: sink.wants_flows(),
                 edges: sink.wants_edges(),
                 notes: sink.wants_notes(),
             },
+            turn: None,
             left: left.clone(),
         };
         let mut remotes: Vec<_> = parts.into_iter().map(remote).collect();
         if sink.wants_notes() {
-            let turns = Turns::new(known.forks(), false);
-            let turns = Rc::new(RefCell::new(turns));
+            let turns = Rc::new(RefCell::new(Turns::new(known.forks())));
             for (i, remote) in remotes.iter_mut().enumerate() {
                 remote.turn = Some(Turn::new(known, &remote.part, i, turns.clone()));
             }

@@ -15,8 +15,8 @@ pub(super) type Member = usize;
 
 #[derive(Debug, Default)]
 struct Space {
-    /// The number of the next note; `None` if any may be the first.
-    next: Option<u64>,
+    /// The number of the next note.
+    next: u64,
     /// Threads that have anything left.
     members: usize,
     /// Those that wait, and the numbers of their notes.
@@ -29,26 +29,19 @@ pub(super) struct Turns {
     spaces: HashMap<u32, Space>,
     /// Forked processes that have not been told of, and their parents.
     forks: BTreeMap<u32, u32>,
-    /// Replay begins somewhere in the middle.
-    middle: bool,
 }
 
 impl Turns {
-    /// `forks`: all forked processes with their parents. `middle`: whatever note comes first is the first.
-    pub fn new(forks: BTreeMap<u32, u32>, middle: bool) -> Turns {
+    /// `forks`: all forked processes with their parents.
+    pub fn new(forks: BTreeMap<u32, u32>) -> Turns {
         Turns {
             spaces: HashMap::new(),
             forks,
-            middle,
         }
     }
 
     fn space(&mut self, space: u32) -> &mut Space {
-        let next = (!self.middle).then_some(0);
-        self.spaces.entry(space).or_insert_with(|| Space {
-            next,
-            ..Space::default()
-        })
+        self.spaces.entry(space).or_default()
     }
 
     /// A thread has something left in this space.
@@ -67,10 +60,9 @@ impl Turns {
     pub fn may(&mut self, space: u32, member: Member, number: u64, fresh: bool) -> bool {
         let space = self.space(space);
         space.waiting.insert(member, number);
-        let turn = match space.next {
-            None => true,
-            Some(next) if fresh => next == 0 || space.members == 1,
-            Some(next) => number <= next,
+        let turn = match fresh {
+            true => space.next == 0 || space.members == 1,
+            false => number <= space.next,
         };
         // The numbers before it are of nobody.
         let least = || space.waiting.values().all(|&other| other >= number);
@@ -88,13 +80,13 @@ impl Turns {
         let space = self.space(space);
         space.waiting.remove(&member);
         let next = number.saturating_add(1);
-        space.next = Some(if fresh { next } else { space.next.unwrap_or(0).max(next) });
+        space.next = if fresh { next } else { space.next.max(next) };
     }
 
     /// Whether a process, a thread of which is about to begin, has to wait until its parent has come to the fork.
     pub fn awaits_fork(&self, child: u32) -> bool {
         let members = |space| self.spaces.get(space).map_or(0, |s| s.members);
-        !self.middle && self.forks.get(&child).is_some_and(|parent| members(parent) > 0)
+        self.forks.get(&child).is_some_and(|parent| members(parent) > 0)
     }
 
     /// The parent of a forked process, if that has not been told.
@@ -108,7 +100,7 @@ mod tests {
     use super::*;
 
     fn turns(members: usize) -> Turns {
-        let mut turns = Turns::new([(7, 0)].into(), false);
+        let mut turns = Turns::new([(7, 0)].into());
         (0..members).for_each(|_| turns.join(0));
         turns
     }
@@ -153,18 +145,6 @@ mod tests {
         assert!(t.may(0, 0, 0, true));
         t.went(0, 0, 0, true);
         assert!(go(&mut t, 0, 1));
-    }
-
-    #[test]
-    fn in_the_middle_whatever_comes_first_is_first() {
-        let mut t = Turns::new([(7, 0)].into(), true);
-        (0..2).for_each(|_| t.join(0));
-        assert!(!t.awaits_fork(7));
-        assert!(go(&mut t, 1, 1000));
-        assert!(!go(&mut t, 1, 1002));
-        assert!(go(&mut t, 0, 998));
-        assert!(go(&mut t, 0, 1001));
-        assert!(go(&mut t, 1, 1002));
     }
 
     #[test]
