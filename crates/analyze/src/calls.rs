@@ -524,6 +524,7 @@ impl Calls {
                 calls.keep(left);
             }
             Flow::SignalReturn => calls.signal_return(),
+            Flow::ThreadPointer { .. } => {}
         }
         calls.current.node()
     }

@@ -171,8 +171,18 @@ impl Record {
 struct Where {
     space: SpaceIndex,
     number: u32,
-    /// Its stack is known.
-    on_stack: bool,
+    /// Where its stack pointer was when its stack became known.
+    rsp: Option<u64>,
+    /// The base of its own memory.
+    pointer: Option<u64>,
+}
+
+/// A variable that every thread has its own of, from the base of the thread's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ThreadLocal {
+    pub offset: i64,
+    pub bytes: u64,
+    pub group: u32,
 }
 
 /// A variable of a module that was mapped.
@@ -269,6 +279,7 @@ pub struct Tagger<S> {
     calls: Calls,
     objects: Objects,
     variables: Option<Variables>,
+    thread_local: Vec<ThreadLocal>,
     threads: Vec<Option<Where>>,
     composites: Composites,
     /// Tagged accesses of one thread that wait to be handed on.
@@ -287,6 +298,7 @@ impl<S: AccessSink> Tagger<S> {
             calls: Calls::new(),
             objects: Objects::new(options),
             variables: None,
+            thread_local: Vec::new(),
             threads: Vec::new(),
             composites: Composites::default(),
             waiting: Vec::with_capacity(2 * BATCH),
@@ -299,6 +311,12 @@ impl<S: AccessSink> Tagger<S> {
     /// With variables of modules; their groups are made by [`Objects::new_group`].
     pub fn with_variables(mut self, variables: Variables) -> Tagger<S> {
         self.variables = Some(variables);
+        self
+    }
+
+    /// With variables that every thread has its own of, larger ones before those in them.
+    pub fn with_thread_local(mut self, variables: Vec<ThreadLocal>) -> Tagger<S> {
+        self.thread_local = variables;
         self
     }
 
@@ -369,8 +387,42 @@ impl<S: AccessSink> Tagger<S> {
         self.threads[at].get_or_insert_with(|| Where {
             space: objects.space(0),
             number: 0,
-            on_stack: false,
+            rsp: None,
+            pointer: None,
         })
+    }
+
+    /// Makes a thread's stack and its own variables known, as far as it is known where they are.
+    fn own_memory(&mut self, thread: Thread) {
+        let at = *self.place_of(thread);
+        if let Some(rsp) = at.rsp {
+            self.objects.stack(at.space, thread, rsp);
+        }
+        let Some(base) = at.pointer else { return };
+        for variable in &self.thread_local {
+            let address = base.wrapping_add_signed(variable.offset);
+            self.objects
+                .add_static(at.number, address, variable.bytes, variable.group);
+        }
+    }
+
+    /// Memory was mapped, perhaps told of only after a thread began to use it; or it went away, with what threads had there.
+    fn remapped(&mut self, number: u32, (start, bytes): (u64, u64), there: bool) {
+        let within = |address: Option<u64>| address.is_some_and(|a| a.wrapping_sub(start) < bytes);
+        for i in 0..self.threads.len() {
+            let Some(at) = self.threads[i].as_mut().filter(|at| at.number == number) else {
+                continue;
+            };
+            if !within(at.rsp) && !within(at.pointer) {
+                continue;
+            }
+            if there {
+                self.own_memory(Thread(i as u32));
+            } else {
+                at.rsp = at.rsp.filter(|_| !within(at.rsp));
+                at.pointer = at.pointer.filter(|_| !within(at.pointer));
+            }
+        }
     }
 
     /// The node and the thread of what a thread does now, as composites have them.
@@ -570,7 +622,8 @@ impl<S: AccessSink> AccessSink for Tagger<S> {
         *self.place_of(thread) = Where {
             space: index,
             number: space,
-            on_stack: false,
+            rsp: None,
+            pointer: None,
         };
         self.sink.space(thread, space);
     }
@@ -590,13 +643,17 @@ impl<S: AccessSink> AccessSink for Tagger<S> {
         }
         let at = *self.place_of(thread);
         let rsp = match flow {
-            _ if at.on_stack => return,
+            Flow::ThreadPointer { base } => {
+                self.place_of(thread).pointer = Some(base);
+                return self.own_memory(thread);
+            }
+            _ if at.rsp.is_some() => return,
             Flow::Call { slot, .. } | Flow::Return { slot } => slot.saturating_add(8),
             Flow::Stack { rsp } => rsp,
             Flow::Signal { .. } | Flow::SignalReturn => return,
         };
-        self.place_of(thread).on_stack = true;
-        self.objects.stack(at.space, thread, rsp);
+        self.place_of(thread).rsp = Some(rsp);
+        self.own_memory(thread);
     }
 
     fn wants_edges(&self) -> bool {
@@ -628,6 +685,11 @@ impl<S: AccessSink> AccessSink for Tagger<S> {
                 self.objects
                     .add_static(at.number, variable.address, variable.bytes, variable.group);
             }
+        }
+        match *note {
+            Note::Map { address, bytes, .. } => self.remapped(at.number, (address, bytes), true),
+            Note::Unmap { address, bytes } => self.remapped(at.number, (address, bytes), false),
+            _ => {}
         }
     }
 

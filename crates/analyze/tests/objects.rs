@@ -155,6 +155,7 @@ impl Pair {
                     bytes,
                     protection: 3,
                     source: label,
+                    offset: 0,
                 };
                 self.note(space, node, &note);
             }
@@ -299,6 +300,7 @@ impl Hand {
                 bytes,
                 protection,
                 source,
+                offset: 0,
             },
         );
     }

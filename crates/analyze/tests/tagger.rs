@@ -129,6 +129,7 @@ fn play(events: &[Event], sink: &mut impl AccessSink) {
                     bytes,
                     protection: 3,
                     source: (at % 5) as u32,
+                    offset: 0,
                 };
                 sink.notes(Thread(thread), &note);
             }
@@ -291,7 +292,7 @@ proptest! {
         let mut tagger = Tagger::new(simulator(), dimensions, Options::default());
         play(&events, &mut tagger);
         let counts = tagger.sink().counts();
-        let by_point = Grouping::new(tagger.keys(), &[By::Ref], |_, _| unreachable!());
+        let by_point = Grouping::new(tagger.keys(), &[By::Ref], |_, point| point.0);
         for (plain, tagged) in plain.counts().iter().zip(&counts) {
             prop_assert_eq!(plain.traffic, tagged.traffic);
             let rows = by_point.level(tagged);

@@ -498,12 +498,20 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
     fn mark(&mut self, thread: Thread, mark: Mark) {
         self.follower.lost();
         if self.follower.flows {
+            let pointer = match mark {
+                Mark::State { fs, .. } => self.follower.points(fs),
+                _ => None,
+            };
             let flow = match mark {
                 Mark::Signal(number) => Flow::Signal { number: number as u32 },
                 Mark::SignalReturn => Flow::SignalReturn,
-                Mark::Stack(rsp) => Flow::Stack { rsp },
+                Mark::State { rsp, .. } => Flow::Stack { rsp },
             };
-            self.flush().flows(thread, flow);
+            let sink = self.flush();
+            sink.flows(thread, flow);
+            if let Some(base) = pointer {
+                sink.flows(thread, Flow::ThreadPointer { base });
+            }
         }
     }
 

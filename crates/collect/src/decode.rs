@@ -65,8 +65,11 @@ pub struct Run<'a> {
 pub enum Mark {
     Signal(u64),
     SignalReturn,
-    /// The stack pointer is here now.
-    Stack(u64),
+    /// The stack pointer and the base of `fs` are here now.
+    State {
+        rsp: u64,
+        fs: u64,
+    },
 }
 
 /// Whoever consumes executions.
@@ -375,7 +378,8 @@ impl ThreadDecoder {
             }
             STATE => {
                 self.carried.copy_from_slice(&words[1..4]);
-                consumer.mark(self.thread, Mark::Stack(words[1]));
+                let (rsp, fs) = (words[1], words[2]);
+                consumer.mark(self.thread, Mark::State { rsp, fs });
             }
             SIGNAL => consumer.mark(self.thread, Mark::Signal(words[1])),
             SIGRETURN => consumer.mark(self.thread, Mark::SignalReturn),

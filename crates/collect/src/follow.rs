@@ -78,6 +78,8 @@ pub(crate) struct Follower {
     pub flows: bool,
     pub edges: bool,
     last: Option<Last>,
+    /// The base of the thread's own memory.
+    pointer: u64,
     /// By block: the way that control took last time: from the last instruction, to.
     usual: Vec<(u64, u64)>,
     /// Ways that were told: from (the last instruction), to.
@@ -166,6 +168,11 @@ impl Follower {
         let (at, length) = plan.instruction(insn);
         (last.last, last.end) = (at, at.wrapping_add(length.into()));
         last.turn = if moves(&side.rsp) { Turn::None } else { Turn::Set };
+    }
+
+    /// The base of the thread's own memory is there; tells if that is new.
+    pub fn points(&mut self, base: u64) -> Option<u64> {
+        (std::mem::replace(&mut self.pointer, base) != base).then_some(base)
     }
 
     /// The block begun last did not come to its end.

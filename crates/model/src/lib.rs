@@ -167,6 +167,8 @@ pub enum Flow {
     /// The stack pointer was set to something that does not follow from its value before: a frame was left, a jump went far up the
     /// stack, or another stack is used from here on.
     Stack { rsp: u64 },
+    /// The base of the thread's own memory, the segment base of `fs`, is here from now on.
+    ThreadPointer { base: u64 },
     /// A signal handler begins; the calls it makes are on top of what it interrupted.
     Signal { number: u32 },
     /// It returned.

@@ -114,6 +114,9 @@ impl Names {
 
     fn miss(&self, path: &[u8], reason: &Reason) {
         let path = String::from_utf8_lossy(path);
+        if !path.starts_with('/') || path.starts_with("/memfd:") {
+            return;
+        }
         self.missing.borrow_mut().insert(format!("{}: {reason}", base(&path)));
     }
 

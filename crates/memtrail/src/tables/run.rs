@@ -116,6 +116,7 @@ pub fn run(
     let mut statics = Statics::default();
     if dimensions.object {
         statics = Statics::new(&names, &program(known), tagger.objects());
+        tagger = tagger.with_thread_local(statics.thread_local.clone());
         let texts = texts.clone();
         tagger = tagger.with_variables(statics.watch(move |text| texts.text(text).map(<[u8]>::to_vec)));
     }

@@ -7,7 +7,7 @@
 //! module's data belongs has its variables.
 use super::names::Names;
 use memtrail_analyze::objects::{Kind, Objects};
-use memtrail_analyze::tagger;
+use memtrail_analyze::tagger::{self, ThreadLocal};
 use memtrail_model::Note;
 use memtrail_symbols::{Module, Place, Segment, Tls, Type};
 use std::collections::{BTreeMap, HashMap};
@@ -39,33 +39,37 @@ struct Image {
     variables: Vec<Located>,
 }
 
-/// Thread-local variables of the program.
-#[derive(Clone, Copy, Debug)]
-pub struct ThreadLocal {
-    /// From the thread pointer.
-    pub offset: i64,
-    pub bytes: u64,
-    pub group: u32,
-}
-
 /// The variables of all modules.
 #[derive(Debug, Default)]
 pub struct Statics {
     images: HashMap<Vec<u8>, Rc<Image>>,
     /// By group of objects.
     pub variables: BTreeMap<u32, Variable>,
+    /// Larger ones before those in them.
     pub thread_local: Vec<ThreadLocal>,
 }
+
+/// What the C library keeps behind the base of a thread's own memory.
+const CONTROL_BLOCK: u64 = 2304;
 
 impl Statics {
     /// Asks all modules for their variables, and gives each a group. `program` is the path of the executable.
     pub fn new(names: &Names, program: &[u8], objects: &mut Objects) -> Statics {
         let mut statics = Statics::default();
+        let mut before = 0;
         let paths: Vec<Vec<u8>> = names.modules().map(<[u8]>::to_vec).collect();
         for path in paths.iter().filter(|path| path.starts_with(b"/")) {
             let Some(module) = names.module(path) else { continue };
             statics.add(path, &module, path == program, objects);
+            let tls = module.tls();
+            before += tls.map_or(0, |tls| tls.memsz.next_multiple_of(tls.align.max(1)));
         }
+        let all = ThreadLocal {
+            offset: -(before as i64),
+            bytes: before + CONTROL_BLOCK,
+            group: objects.new_group(Kind::ThreadLocal),
+        };
+        statics.thread_local.insert(0, all);
         statics
     }
 
@@ -114,17 +118,22 @@ impl Statics {
             let &Note::Map {
                 address,
                 bytes,
+                protection,
                 source,
                 offset,
-                ..
             } = note
             else {
                 return Vec::new();
             };
             let here = loaded.entry(space).or_default();
             if let Some(image) = path(source).and_then(|path| images.get(&path)) {
-                if let Some(moved) = image.moved(address, offset, bytes) {
-                    here.retain(|(at, other)| *at != moved || !Rc::ptr_eq(other, image));
+                let known: Vec<u64> = here
+                    .iter()
+                    .filter(|(_, other)| Rc::ptr_eq(other, image))
+                    .map(|(at, _)| *at)
+                    .collect();
+                let moved = image.moved(address, offset, protection, &known);
+                if let Some(moved) = moved.filter(|moved| !known.contains(moved)) {
                     here.push((moved, image.clone()));
                 }
             }
@@ -137,21 +146,22 @@ impl Statics {
 }
 
 impl Image {
-    /// How far the module was moved, if this piece of its file is mapped here.
-    fn moved(&self, address: u64, offset: u64, bytes: u64) -> Option<u64> {
+    /// How far the module was moved, if this piece of its file is mapped here. The same page of a file may be mapped for two segments: the one that agrees with
+    /// what is `known`, or else with the protection, is meant.
+    fn moved(&self, address: u64, offset: u64, protection: u32, known: &[u64]) -> Option<u64> {
         const PAGE: u64 = 4096;
         let begins = |s: &&Segment| s.offset & !(PAGE - 1) == offset;
-        let within = |s: &&Segment| s.offset >= offset && s.offset - offset < bytes;
-        let segment = self
-            .segments
-            .iter()
-            .find(begins)
-            .or(self.segments.iter().find(within))?;
-        Some(
-            address
-                .wrapping_add(segment.offset - offset)
-                .wrapping_sub(segment.vaddr),
-        )
+        let moved = |s: &Segment| address.wrapping_add(s.offset - offset).wrapping_sub(s.vaddr);
+        let agrees = |s: &&Segment| {
+            let protected = (s.writable, s.executable);
+            protected == (protection & 2 != 0, protection & 4 != 0)
+        };
+        let all = || self.segments.iter().filter(begins);
+        let one = all()
+            .find(|s| known.contains(&moved(s)))
+            .or_else(|| all().find(agrees))
+            .or_else(|| all().next())?;
+        Some(moved(one))
     }
 
     /// The variables that have something in a range, and what of them.
