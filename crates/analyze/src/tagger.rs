@@ -643,12 +643,16 @@ impl<S: AccessSink> AccessSink for Tagger<S> {
 
     fn space(&mut self, thread: Thread, space: u32) {
         self.flush();
+        // It may be told again and again.
         let index = self.objects.space(space);
-        *self.place_of(thread) = Where {
-            space: index,
-            number: space,
-            on_stack: false,
-        };
+        let at = self.place_of(thread);
+        if at.space != index {
+            *at = Where {
+                space: index,
+                number: space,
+                on_stack: false,
+            };
+        }
         self.sink.space(thread, space);
     }
 
