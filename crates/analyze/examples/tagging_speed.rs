@@ -1,11 +1,16 @@
-//! What tagging costs: `cargo run --release -p memtrail-analyze --example tagging_speed [-- PROGRAM…]`
+//! What tagging costs: `cargo run --release -p memtrail-analyze --example tagging_speed [-- PROGRAM… | FILE.mtr…]`
 //!
 //! Made-up programs, played several times; the fastest counts, in processor time. Printed for each: a name, nanoseconds for each access with paths and objects tracked, with objects only, with paths only, and
 //! without a tagger; with tabs between. The last is what making up the accesses takes: the costs are the differences.
+//! Of recordings, which are replayed once, also: without a tagger but told of calls; nodes of the call tree, composites, living objects at the end.
 use memtrail_analyze::objects::Options;
 use memtrail_analyze::{Dimensions, Tagger};
 use memtrail_model::{Access, AccessSink, Flow, Kind, Note, Point, Thread};
+use memtrail_trace::{accesses, Known, Reader, Selection};
+use std::error::Error;
+use std::fs::File;
 use std::hint::black_box;
+use std::io::BufReader;
 
 const RUNS: usize = 5;
 /// Accesses that come at once at most, as in a replay.
@@ -23,6 +28,18 @@ impl AccessSink for Nothing {
         self.0 = batch
             .iter()
             .fold(self.0, |sum, access| sum ^ access.addr ^ u64::from(access.point.0));
+    }
+}
+
+/// The same, and wants to know of calls.
+struct Listener(Nothing);
+
+impl AccessSink for Listener {
+    fn accesses(&mut self, batch: &[Access]) {
+        self.0.accesses(batch);
+    }
+    fn wants_flows(&self) -> bool {
+        true
     }
 }
 
@@ -176,7 +193,38 @@ fn time<S: AccessSink>(program: fn(&mut Player<'_>), make: impl Fn() -> S) -> f6
     (0..RUNS).map(once).fold(f64::MAX, f64::min)
 }
 
-fn main() {
+fn replay<S: AccessSink>(path: &str, mut sink: S) -> Result<(f64, S), Box<dyn Error>> {
+    let mut reader = Reader::open(BufReader::new(File::open(path)?))?;
+    let known = Known::read(&mut reader)?;
+    let begin = processor_time();
+    accesses(&mut reader, &known, &Selection::default(), &mut sink)?;
+    let taken = processor_time() - begin;
+    let all: u64 = known.streams.iter().map(|chunk| chunk.head.stream.accesses).sum();
+    Ok((taken / all as f64, sink))
+}
+
+fn recording(path: &str) -> Result<(), Box<dyn Error>> {
+    let tagged = |callpath, object| {
+        let dimensions = Dimensions {
+            callpath,
+            object,
+            thread: false,
+        };
+        replay(path, Tagger::new(Nothing::default(), dimensions, Options::default()))
+    };
+    let (both, mut tagger) = tagged(true, true)?;
+    let (objects, paths) = (tagged(false, true)?.0, tagged(true, false)?.0);
+    let (none, told) = (
+        replay(path, Nothing::default())?.0,
+        replay(path, Listener(Nothing::default()))?.0,
+    );
+    print!("{path}\t{both:.2}\t{objects:.2}\t{paths:.2}\t{none:.2}\t{told:.2}");
+    let (nodes, composites) = (tagger.calls().tree().len(), tagger.keys().len());
+    println!("\t{nodes}\t{composites}\t{}", tagger.objects().len());
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
     type Program = fn(&mut Player<'_>);
     let programs: [(&str, Program); 5] = [
         ("arrays", arrays),
@@ -187,6 +235,9 @@ fn main() {
     ];
     println!("program\tboth\tobjects\tpaths\tnone");
     let only: Vec<String> = std::env::args().skip(1).collect();
+    for path in only.iter().filter(|name| name.ends_with(".mtr")) {
+        recording(path)?;
+    }
     for (name, program) in programs {
         if !only.is_empty() && !only.iter().any(|wanted| wanted == name) {
             continue;
@@ -209,4 +260,5 @@ fn main() {
             time(program, Nothing::default)
         );
     }
+    Ok(())
 }

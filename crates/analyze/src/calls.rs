@@ -478,6 +478,13 @@ impl Calls {
         })
     }
 
+    /// The thread begins anew, in another program: nothing of what it was in is left.
+    pub fn begins(&mut self, thread: Thread) {
+        if let Some(calls) = self.threads.get_mut(thread.0 as usize) {
+            *calls = ThreadCalls::default();
+        }
+    }
+
     /// Whether anything was told of this thread.
     pub fn knows(&self, thread: Thread) -> bool {
         let known = self.threads.get(thread.0 as usize);

@@ -1,6 +1,6 @@
 //! How the objects of a group are walked through (DTrack's Figure 5).
 //!
-//! **Definitions.** A *walker* is a reference point, told apart by group and whatever else is tracked. Its *steps* are the differences between the addresses of its successive
+//! **Definitions.** A *walker* is a reference point in a group of objects, whatever else is told apart. Its *steps* are the differences between the addresses of its successive
 //! accesses (prefetches included, fetches not); its *hops* are the steps from one object to another. A stride is *dominant* for a walker if at least one in [`DOMINANT`] of its steps has it; a stride of 0 is
 //! one, too. A walker *chases* pointers if at least half of its steps are hops.
 //!
@@ -40,8 +40,6 @@ pub struct Walk {
     accesses: u64,
     hops: u64,
     object: u32,
-    /// Not used here: room for whoever keeps a walk to say what its accesses are like.
-    pub(crate) usual: u32,
     counters: [Counter; COUNTERS],
 }
 

@@ -40,6 +40,55 @@ pub struct Key {
 
 impl Key {
     pub const NONE: u32 = u32::MAX;
+
+    #[inline]
+    fn hash(&self) -> u64 {
+        let what = u64::from(self.point.0) | u64::from(self.node) << 32;
+        let whose = u64::from(self.group) | u64::from(self.thread) << 32;
+        let mixed = what.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ whose.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        (mixed ^ mixed >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+/// Dense numbers of keys: a table of numbers only, at most half full, searched from where the hash says.
+#[derive(Debug, Default)]
+struct Numbers {
+    keys: Vec<Key>,
+    /// 0 for none, otherwise a number and 1.
+    table: Vec<u32>,
+}
+
+impl Numbers {
+    fn of(&mut self, key: Key) -> u32 {
+        if self.table.len() <= 2 * self.keys.len() {
+            let doubled = (4 * self.keys.len()).next_power_of_two().max(64);
+            self.table.clear();
+            self.table.resize(doubled, 0);
+            for number in 0..self.keys.len() {
+                let place = self.place(&self.keys[number]);
+                self.table[place] = number as u32 + 1;
+            }
+        }
+        let place = self.place(&key);
+        if self.table[place] == 0 {
+            self.keys.push(key);
+            self.table[place] = self.keys.len() as u32;
+        }
+        self.table[place] - 1
+    }
+
+    /// Where a key is, or would be.
+    fn place(&self, key: &Key) -> usize {
+        let last = self.table.len() - 1;
+        let mut place = (key.hash() >> 32) as usize & last;
+        while let Some(number) = self.table[place].checked_sub(1) {
+            if self.keys[number as usize] == *key {
+                break;
+            }
+            place = (place + 1) & last;
+        }
+        place
+    }
 }
 
 /// What a composite did.
@@ -74,6 +123,7 @@ impl std::ops::AddAssign for Tally {
 struct Known {
     key: Key,
     composite: u32,
+    walker: u32,
     object: u32,
 }
 
@@ -87,6 +137,7 @@ impl Known {
             thread: Key::NONE - 1,
         },
         composite: 0,
+        walker: 0,
         object: UNKNOWN,
     };
 
@@ -97,71 +148,46 @@ impl Known {
     }
 }
 
-/// What is known of a composite. Nearly all its accesses are of one kind and size, and are counted as steps of its walk only.
+/// What is known of a composite. There may be millions, and nearly all their accesses are of one kind and size: the others are kept elsewhere.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(C, align(64))]
 struct Record {
-    /// Its `usual` is the kind and size of the first access, see [`usual`].
-    walk: Walk,
-    /// Those of another kind or size, by kind.
-    others: [u64; 4],
-    /// That these have read or written.
-    bytes: u64,
+    /// Of the usual kind and size.
+    times: u64,
+    /// The kind and size of the first access, see [`usual`].
+    usual: u32,
 }
 
-/// A kind and a size in one number that is not 0; not for instructions, which are not walked through.
+/// A kind and a size in one number that is not 0; 0 for sizes that are too large.
 #[inline]
 fn usual(kind: Kind, size: u32) -> u32 {
-    match kind {
-        Kind::Fetch => 0,
-        _ => size.wrapping_mul(4) | (kind as u32 + 1),
+    match size < 1 << 29 {
+        true => size << 3 | (kind as u32 + 1),
+        false => 0,
     }
 }
 
-/// Bytes that are read or written.
-fn bytes(kind: Kind, size: u32) -> u64 {
-    match kind {
-        Kind::Read | Kind::Write => u64::from(size),
-        Kind::Prefetch | Kind::Fetch => 0,
+impl Tally {
+    fn count(&mut self, kind: Kind, size: u32, times: u64) {
+        match kind {
+            Kind::Read => self.reads += times,
+            Kind::Write => self.writes += times,
+            Kind::Prefetch => return self.prefetches += times,
+            Kind::Fetch => return self.fetches += times,
+        }
+        self.bytes += u64::from(size) * times;
     }
 }
 
 impl Record {
-    /// To be told before the walk is.
-    #[inline]
-    fn count(&mut self, kind: Kind, size: u32, times: u64) {
-        if self.walk.usual != usual(kind, size) || size >= 1 << 30 {
-            self.count_other(kind, size, times);
-        }
-    }
-
-    #[cold]
-    fn count_other(&mut self, kind: Kind, size: u32, times: u64) {
-        if self.walk.usual == 0 && kind != Kind::Fetch && size < 1 << 30 {
-            self.walk.usual = usual(kind, size);
-        } else {
-            self.others[kind as usize] += times;
-            self.bytes += bytes(kind, size) * times;
-        }
-    }
-
     fn tally(&self) -> Tally {
-        let [reads, writes, prefetches, fetches] = self.others;
-        let mut tally = Tally {
-            reads,
-            writes,
-            prefetches,
-            fetches,
-            bytes: self.bytes,
+        let mut tally = Tally::default();
+        let kind = match self.usual % 8 {
+            1 => Kind::Read,
+            2 => Kind::Write,
+            3 => Kind::Prefetch,
+            _ => Kind::Fetch,
         };
-        let times = self.walk.accesses() - reads - writes - prefetches;
-        let (kind, count) = match self.walk.usual % 4 {
-            1 => (Kind::Read, &mut tally.reads),
-            2 => (Kind::Write, &mut tally.writes),
-            _ => (Kind::Prefetch, &mut tally.prefetches),
-        };
-        *count += times;
-        tally.bytes += bytes(kind, self.walk.usual / 4) * times;
+        tally.count(kind, self.usual >> 3, self.times);
         tally
     }
 }
@@ -202,9 +228,13 @@ const CACHE: u32 = 14;
 /// Composites: dense numbers of keys.
 #[derive(Debug, Default)]
 struct Composites {
-    keys: Vec<Key>,
-    by_key: NumberMap<Key, u32>,
+    keys: Numbers,
     records: Vec<Record>,
+    /// What is of another kind or size than usual, by composite.
+    others: NumberMap<u32, Tally>,
+    /// A point and a group, and how the one walks through the other.
+    walkers: Numbers,
+    walks: Vec<Walk>,
     /// What a point did last; by point + 1: [`Point::NONE`] is the first.
     last: Vec<Known>,
     /// Where a point does not do the same as last time, it mostly does what it did before: by a hash of the key.
@@ -219,56 +249,96 @@ impl Composites {
         last.map_or(UNKNOWN, |last| last.object)
     }
 
-    /// The composite of an access to an object.
+    /// The composite of an access to an object, and its walker.
     #[inline]
-    fn of(&mut self, point: Point, object: u32, group: u32, node: u32, thread: u32) -> u32 {
+    fn of(&mut self, point: Point, object: u32, group: u32, node: u32, thread: u32) -> (u32, u32) {
         match self.last.get_mut(point.0.wrapping_add(1) as usize) {
             Some(last) if last.is(node, group, thread) => {
                 last.object = object;
-                last.composite
+                (last.composite, last.walker)
             }
-            _ => self.another(
-                Key {
+            _ => {
+                let key = Key {
                     point,
                     node,
                     group,
                     thread,
-                },
-                object,
-            ),
+                };
+                self.another(key, object)
+            }
         }
     }
 
     /// Another than the point's last one.
-    fn another(&mut self, key: Key, object: u32) -> u32 {
+    fn another(&mut self, key: Key, object: u32) -> (u32, u32) {
         let at = key.point.0.wrapping_add(1) as usize;
         if at >= self.last.len() {
             self.last.resize(at + 1, Known::NOTHING);
             self.cache.resize(1 << CACHE, Known::NOTHING);
         }
-        let mixed = (u64::from(key.point.0) | u64::from(key.node) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            ^ (u64::from(key.group) | u64::from(key.thread) << 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        let cached = (mixed >> (64 - CACHE)) as usize;
-        let known = self.cache[cached];
-        let composite = match known.key == key {
-            true => known.composite,
-            false => self.number(key),
-        };
-        let known = Known { key, composite, object };
+        let cached = (key.hash() >> (64 - CACHE)) as usize;
+        let mut known = self.cache[cached];
+        if known.key != key {
+            known = self.number(key);
+        }
+        known.object = object;
         self.cache[cached] = known;
         self.last[at] = known;
-        composite
+        (known.composite, known.walker)
     }
 
     #[cold]
-    fn number(&mut self, key: Key) -> u32 {
-        let next = self.keys.len() as u32;
-        let number = *self.by_key.entry(key).or_insert(next);
-        if number == next {
-            self.keys.push(key);
+    fn number(&mut self, key: Key) -> Known {
+        let composite = self.keys.of(key);
+        if self.records.len() == composite as usize {
             self.records.push(Record::default());
         }
-        number
+        let mut walker = 0;
+        if key.group != Key::NONE {
+            walker = self.walkers.of(Key {
+                node: Key::NONE,
+                thread: Key::NONE,
+                ..key
+            });
+            if self.walks.len() == walker as usize {
+                self.walks.push(Walk::default());
+            }
+        }
+        Known {
+            key,
+            composite,
+            walker,
+            object: UNKNOWN,
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, composite: u32, kind: Kind, size: u32, times: u64) {
+        let record = &mut self.records[composite as usize];
+        let is = usual(kind, size);
+        match record.usual == is && is != 0 {
+            true => record.times += times,
+            false => self.count_other(composite, kind, size, times),
+        }
+    }
+
+    #[cold]
+    fn count_other(&mut self, composite: u32, kind: Kind, size: u32, times: u64) {
+        let record = &mut self.records[composite as usize];
+        if record.usual == 0 && usual(kind, size) != 0 {
+            *record = Record {
+                times,
+                usual: usual(kind, size),
+            };
+        } else {
+            self.others.entry(composite).or_default().count(kind, size, times);
+        }
+    }
+
+    fn tally(&self, composite: u32) -> Tally {
+        let mut tally = self.records[composite as usize].tally();
+        tally += self.others.get(&composite).copied().unwrap_or_default();
+        tally
     }
 }
 
@@ -336,16 +406,16 @@ impl<S: AccessSink> Tagger<S> {
 
     /// What composites stand for, by number.
     pub fn keys(&self) -> &[Key] {
-        &self.composites.keys
+        &self.composites.keys.keys
     }
 
     pub fn composite(&self, id: u32) -> Option<Key> {
-        self.composites.keys.get(id as usize).copied()
+        self.keys().get(id as usize).copied()
     }
 
     /// By composite.
     pub fn tallies(&self) -> impl ExactSizeIterator<Item = Tally> + '_ {
-        self.composites.records.iter().map(Record::tally)
+        (0..self.composites.records.len()).map(|composite| self.composites.tally(composite as u32))
     }
 
     /// Accesses that the sink wanted to be left out: they are in no tally.
@@ -356,15 +426,12 @@ impl<S: AccessSink> Tagger<S> {
     /// The access patterns, by group of objects.
     pub fn patterns(&self) -> Vec<Option<Summary>> {
         let mut walks: Vec<Vec<&Walk>> = Vec::new();
-        for (key, record) in self.composites.keys.iter().zip(&self.composites.records) {
-            if key.group == Key::NONE {
-                continue;
-            }
+        for (key, walk) in self.composites.walkers.keys.iter().zip(&self.composites.walks) {
             let group = key.group as usize;
             if walks.len() <= group {
                 walks.resize(group + 1, Vec::new());
             }
-            walks[group].push(&record.walk);
+            walks[group].push(walk);
         }
         let objects = |group: usize| self.objects.group(group as u32).objects;
         let by_group = walks.into_iter().enumerate();
@@ -462,11 +529,10 @@ impl<S: AccessSink> Tagger<S> {
                 }
                 false => (UNKNOWN, Key::NONE),
             };
-            let composite = composites.of(access.point, object, group, node, number);
-            let record = &mut composites.records[composite as usize];
-            record.count(access.kind, access.size, 1);
-            if access.kind != Kind::Fetch {
-                record.walk.access(access.addr, object);
+            let (composite, walker) = composites.of(access.point, object, group, node, number);
+            composites.count(composite, access.kind, access.size, 1);
+            if OBJECTS && access.kind != Kind::Fetch {
+                composites.walks[walker as usize].access(access.addr, object);
             }
             Access {
                 point: Point(composite),
@@ -491,8 +557,8 @@ impl<S: AccessSink> Tagger<S> {
         (last >= high).then_some(object)
     }
 
-    /// Tags a body; the objects, by access, or nothing if one is in several.
-    fn tag_body(&mut self, run: &LoopRun<'_>) -> Option<Vec<u32>> {
+    /// Tags a body; objects and walkers, by access, or nothing if one is in several objects.
+    fn tag_body(&mut self, run: &LoopRun<'_>) -> Option<Vec<(u32, u32)>> {
         let space = self.place_of(run.thread).space;
         let (node, thread) = self.tracked(run.thread);
         self.body.clear();
@@ -505,8 +571,8 @@ impl<S: AccessSink> Tagger<S> {
                 }
                 false => (UNKNOWN, Key::NONE),
             };
-            let composite = self.composites.of(access.point, object, group, node, thread);
-            objects.push(object);
+            let (composite, walker) = self.composites.of(access.point, object, group, node, thread);
+            objects.push((object, walker));
             self.body.push(LoopAccess {
                 point: Point(composite),
                 ..*access
@@ -516,29 +582,40 @@ impl<S: AccessSink> Tagger<S> {
     }
 
     /// Counts a run whose tagged body was taken.
-    fn count_run(&mut self, trips: u64, objects: &[u32]) {
-        let records = &mut self.composites.records;
-        let data = |access: &LoopAccess| access.kind != Kind::Fetch;
-        let mut points: Vec<u32> = self.body.iter().filter(|a| data(a)).map(|a| a.point.0).collect();
-        points.sort_unstable();
-        let apart = points.windows(2).all(|pair| pair[0] != pair[1]);
-        for (access, &object) in self.body.iter().zip(objects) {
-            let record = &mut records[access.point.index()];
-            record.count(access.kind, access.size, trips);
-            if data(access) {
-                self.objects.now += trips;
-                if apart {
-                    record.walk.run(access.addr, access.stride, trips, object);
-                }
+    fn count_run(&mut self, trips: u64, objects: &[(u32, u32)]) {
+        for access in &self.body {
+            self.composites.count(access.point.0, access.kind, access.size, trips);
+            self.objects.now += if access.kind == Kind::Fetch { 0 } else { trips };
+        }
+        if !self.dimensions.object {
+            return;
+        }
+        let walks = &mut self.composites.walks;
+        let walked = self.body.iter().zip(objects).filter(|(a, _)| a.kind != Kind::Fetch);
+        let mut walkers: Vec<u32> = walked.clone().map(|(_, &(_, walker))| walker).collect();
+        walkers.sort_unstable();
+        if walkers.windows(2).all(|pair| pair[0] != pair[1]) {
+            for (access, &(object, walker)) in walked {
+                walks[walker as usize].run(access.addr, access.stride, trips, object);
             }
+            return;
         }
         // A point that accesses several places in an iteration steps from one to the other.
-        for i in 0..if apart { 0 } else { trips } {
-            for (access, &object) in self.body.iter().zip(objects).filter(|(a, _)| data(a)) {
+        for i in 0..trips {
+            for (access, &(object, walker)) in walked.clone() {
                 let addr = access.addr.wrapping_add(i.wrapping_mul(access.stride));
-                records[access.point.index()].walk.access(addr, object);
+                walks[walker as usize].access(addr, object);
             }
         }
+    }
+
+    /// A thread's process goes on with another program: nothing of its memory is left, and nothing of what it was in.
+    pub fn replaced(&mut self, thread: Thread) {
+        self.calls.begins(thread);
+        let at = self.place_of(thread);
+        (at.rsp, at.pointer) = (None, None);
+        let number = at.number;
+        self.objects.ends(number);
     }
 
     fn repeats(&self) -> bool {
@@ -618,13 +695,17 @@ impl<S: AccessSink> AccessSink for Tagger<S> {
 
     fn space(&mut self, thread: Thread, space: u32) {
         self.flush();
+        // It may be told again and again.
         let index = self.objects.space(space);
-        *self.place_of(thread) = Where {
-            space: index,
-            number: space,
-            rsp: None,
-            pointer: None,
-        };
+        let at = self.place_of(thread);
+        if at.space != index {
+            *at = Where {
+                space: index,
+                number: space,
+                rsp: None,
+                pointer: None,
+            };
+        }
         self.sink.space(thread, space);
     }
 
@@ -687,6 +768,10 @@ impl<S: AccessSink> AccessSink for Tagger<S> {
             }
         }
         match *note {
+            Note::Unmap {
+                address: 0,
+                bytes: u64::MAX,
+            } => self.replaced(thread),
             Note::Map { address, bytes, .. } => self.remapped(at.number, (address, bytes), true),
             Note::Unmap { address, bytes } => self.remapped(at.number, (address, bytes), false),
             _ => {}

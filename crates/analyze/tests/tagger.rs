@@ -198,8 +198,8 @@ impl AccessSink for Slow {
         }
     }
     fn space(&mut self, thread: Thread, space: u32) {
-        self.spaces[thread.0 as usize] = space;
-        self.knows_stack[thread.0 as usize] = false;
+        let before = std::mem::replace(&mut self.spaces[thread.0 as usize], space);
+        self.knows_stack[thread.0 as usize] &= before == space;
     }
     fn flows(&mut self, thread: Thread, flow: Flow) {
         self.calls.flows(thread, flow);
@@ -310,6 +310,42 @@ proptest! {
             prop_assert_eq!(&pairs, &plain.evictors);
         }
     }
+}
+
+#[test]
+fn another_program_has_nothing_of_the_one_before() {
+    let dimensions = Dimensions {
+        callpath: true,
+        object: true,
+        thread: true,
+    };
+    let mut tagger = Tagger::new(Log::default(), dimensions, Options::default());
+    let thread = Thread(2);
+    tagger.space(thread, 9);
+    tagger.flows(
+        thread,
+        Flow::Call {
+            site: 1,
+            target: 0,
+            slot: STACK,
+        },
+    );
+    tagger.notes(
+        thread,
+        &Note::Alloc {
+            hook: 0,
+            address: HEAP,
+            bytes: 64,
+        },
+    );
+    tagger.accesses(&[access(2, (0, 0, 8))]);
+    tagger.replaced(thread);
+    tagger.accesses(&[access(2, (0, 0, 8))]);
+    let key = |composite| tagger.composite(composite).expect("one for each");
+    assert_eq!((tagger.keys().len(), key(0).thread, key(1).thread), (2, 2, 2));
+    assert_eq!(tagger.calls().path(key(0).node), [1]);
+    assert_eq!((key(1).node, key(1).group), (0, 0));
+    assert!(tagger.objects().is_empty());
 }
 
 #[test]

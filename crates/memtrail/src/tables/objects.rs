@@ -7,7 +7,7 @@ use super::run::Found;
 use memtrail_analyze::calls::Tree;
 use memtrail_analyze::objects::{Common, Kind};
 use memtrail_symbols::scan::{Language, Source};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// An object, or a group of them, as people know it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,8 +39,9 @@ pub fn kind_word(kind: Kind) -> &'static str {
 
 /// The names of all groups.
 pub fn names(found: &Found) -> Vec<ObjectName> {
+    let busy = busy_sites(found);
     let mut names: Vec<ObjectName> = (0..found.groups.len() as u32)
-        .map(|group| named(found, group))
+        .map(|group| named(found, group, &busy))
         .collect();
     let mut same: HashMap<String, Vec<usize>> = HashMap::new();
     for (group, name) in names.iter().enumerate() {
@@ -68,7 +69,7 @@ fn tell_apart(names: &mut [ObjectName], groups: &[usize]) {
     }
 }
 
-fn named(found: &Found, group: u32) -> ObjectName {
+fn named(found: &Found, group: u32, busy: &HashSet<u64>) -> ObjectName {
     let common = found.groups[group as usize].common;
     let kind = kind_word(common.kind());
     if let Some(variable) = found.statics.variables.get(&group) {
@@ -86,7 +87,7 @@ fn named(found: &Found, group: u32) -> ObjectName {
         ..ObjectName::default()
     };
     match common {
-        Common::Block { node } | Common::Anonymous { node } => allocated(found, node, &mut object),
+        Common::Block { node } | Common::Anonymous { node } => allocated(found, node, busy, &mut object),
         Common::Unknown => object.name = "[unknown]".into(),
         Common::Small => object.name = "[small blocks]".into(),
         Common::File { source } => {
@@ -106,11 +107,48 @@ fn named(found: &Found, group: u32) -> ObjectName {
     object
 }
 
+/// Callers, and sizes of blocks, that make a call site one of a wrapper that has no name to tell.
+const MANY_CALLERS: usize = 4;
+const MANY_SIZES: usize = 4;
+
+/// Call sites that ask for blocks of many sizes on behalf of many callers.
+fn busy_sites(found: &Found) -> HashSet<u64> {
+    let mut busy = HashSet::new();
+    let paths: Vec<(Vec<u64>, u64)> = found
+        .groups
+        .iter()
+        .filter_map(|group| match group.common {
+            Common::Block { node } => Some((found.tree.path(node), group.element_bytes().unwrap_or(0))),
+            _ => None,
+        })
+        .collect();
+    loop {
+        let mut sites: HashMap<u64, (HashSet<u64>, HashSet<u64>)> = HashMap::new();
+        for (path, size) in &paths {
+            let mut outwards = path.iter().rev().skip_while(|site| busy.contains(*site));
+            if let (Some(&site), Some(&caller)) = (outwards.next(), outwards.next()) {
+                let (callers, sizes) = sites.entry(site).or_default();
+                callers.insert(caller);
+                sizes.insert(*size);
+            }
+        }
+        let before = busy.len();
+        let many = |(callers, sizes): &(HashSet<u64>, HashSet<u64>)| {
+            callers.len() >= MANY_CALLERS && sizes.len() >= MANY_SIZES
+        };
+        busy.extend(sites.iter().filter(|(_, seen)| many(seen)).map(|(site, _)| *site));
+        if busy.len() == before {
+            return busy;
+        }
+    }
+}
+
 /// What a call path allocated.
-fn allocated(found: &Found, node: u32, object: &mut ObjectName) {
+fn allocated(found: &Found, node: u32, busy: &HashSet<u64>, object: &mut ObjectName) {
     let sites = found.tree.path(node);
     object.path = sites.iter().map(|&site| call(found, site)).collect();
-    let Some(&site) = sites.last() else {
+    let asking = sites.iter().rev().find(|site| !busy.contains(site));
+    let Some(&site) = asking.or(sites.last()) else {
         object.name = "[before any call]".into();
         return;
     };

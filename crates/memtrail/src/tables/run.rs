@@ -109,6 +109,7 @@ pub fn run(
         wrapper: Some(wrappers::judge(names.clone(), &args.wrappers)),
         depth: args.depth.unwrap_or(usize::MAX),
         threshold: args.threshold,
+        allocators: allocators(&known.names),
         ..objects::Options::default()
     };
     let texts = Rc::new(known.names.clone());
@@ -158,13 +159,17 @@ pub fn run(
     })
 }
 
-/// The path of the program that was launched: the first file that a process told of.
+/// By hook: which allocator it belongs to. The usual functions are one, and those that the user named another, which gets its memory from the first.
+fn allocators(names: &memtrail_collect::Names) -> Vec<u32> {
+    let hooks = (0..).map_while(|id| names.hook(id));
+    hooks.map(|hook| u32::from(hook.by_user)).collect()
+}
+
+/// The path of the program that was launched: the first file that a process told of, but for our own.
 fn program(known: &Known) -> Vec<u8> {
-    known
-        .modules
-        .first()
-        .map(|module| module.path.clone())
-        .unwrap_or_default()
+    let files = known.modules.iter().map(|module| &module.path);
+    let program = files.into_iter().find(|path| !path.starts_with(b"/memfd:"));
+    program.cloned().unwrap_or_default()
 }
 
 /// The addresses that are asked for: given, or those of functions.

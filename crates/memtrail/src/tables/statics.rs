@@ -5,7 +5,7 @@
 //!
 //! **Idea.** A piece that comes from a file tells how far the module was moved. That is kept for each address space, and whatever is mapped where a known
 //! module's data belongs has its variables.
-use super::names::Names;
+use super::names::{base, Names};
 use memtrail_analyze::objects::{Kind, Objects};
 use memtrail_analyze::tagger::{self, ThreadLocal};
 use memtrail_model::Note;
@@ -35,6 +35,8 @@ struct Located {
 #[derive(Debug)]
 struct Image {
     segments: Vec<Segment>,
+    /// The group of what is in no variable.
+    rest: u32,
     /// By address, larger ones first.
     variables: Vec<Located>,
 }
@@ -104,9 +106,20 @@ impl Statics {
             }
         }
         variables.sort_by_key(|v| (v.vaddr, std::cmp::Reverse(v.bytes)));
-        let segments = module.segments().to_vec();
-        self.images
-            .insert(path.to_vec(), Rc::new(Image { segments, variables }));
+        let rest = objects.new_group(Kind::Static);
+        let about = Variable {
+            name: format!("[data of {}]", base(&shown)),
+            module: shown.clone(),
+            bytes: module.segments().iter().filter(|s| s.writable).map(|s| s.memsz).sum(),
+            ty: None,
+        };
+        self.variables.insert(rest, about);
+        let image = Image {
+            segments: module.segments().to_vec(),
+            rest,
+            variables,
+        };
+        self.images.insert(path.to_vec(), Rc::new(image));
     }
 
     /// For a [`tagger::Tagger`]: which variables a mapping brings. `path` gives the text of a mapping's source.
@@ -179,6 +192,12 @@ impl Image {
                 group: v.group,
             }
         };
-        self.variables.iter().filter(lies).map(placed).collect()
+        let data = self.segments.iter().filter(|s| s.writable).map(|s| Located {
+            vaddr: s.vaddr,
+            bytes: s.memsz,
+            group: self.rest,
+        });
+        let data: Vec<Located> = data.collect();
+        data.iter().chain(&self.variables).filter(lies).map(placed).collect()
     }
 }
