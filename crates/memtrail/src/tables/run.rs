@@ -208,7 +208,9 @@ impl Found {
             return Some(variable.bytes);
         }
         let about = self.groups.get(group as usize)?;
-        (about.objects > 0).then_some(about.most_live_bytes)
+        // How much of a stack is one is not known.
+        let sized = about.objects > 0 && about.common.kind() != objects::Kind::Stack;
+        sized.then_some(about.most_live_bytes)
     }
 
     /// The bytes of an element: of an array its element's, of others those that most blocks have.
@@ -216,6 +218,9 @@ impl Found {
         if let Some(variable) = self.statics.variables.get(&group) {
             return variable.ty.as_ref().and_then(|ty| ty.element().size);
         }
-        self.groups.get(group as usize)?.element_bytes()
+        let about = self.groups.get(group as usize)?;
+        about
+            .element_bytes()
+            .filter(|_| about.common.kind() != objects::Kind::Stack)
     }
 }
