@@ -39,6 +39,19 @@ impl Code {
         Some((frame.file.as_deref()?, frame.line?))
     }
 
+    /// The same instruction, seen from further out: inlined functions that `is_wrapper` do not count.
+    pub fn outside(&self, is_wrapper: impl Fn(&str) -> bool) -> Code {
+        let inlined = self.location.frames.iter();
+        let wrapping =
+            inlined.take_while(|frame| frame.is_library() || frame.function.as_deref().is_some_and(&is_wrapper));
+        let inside = wrapping.count();
+        let mut code = self.clone();
+        if inside < self.location.frames.len() {
+            code.location.frames.drain(..inside);
+        }
+        code
+    }
+
     /// The file without its directories, and the line.
     pub fn short_line(&self) -> Option<String> {
         let (file, line) = self.line()?;

@@ -152,7 +152,7 @@ fn allocated(found: &Found, node: u32, busy: &HashSet<u64>, object: &mut ObjectN
         object.name = "[before any call]".into();
         return;
     };
-    let code = found.names.code(site);
+    let code = found.names.code(site).outside(|function| found.is_wrapper(function));
     object.line = code.line().map(|(file, line)| (file.to_string(), line));
     object.module = code.module().map(str::to_string);
     let place = code.short_line().unwrap_or_else(|| code.address());

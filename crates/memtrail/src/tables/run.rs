@@ -58,6 +58,8 @@ pub struct Found {
     pub first: Vec<Option<u64>>,
     pub scopes: Scopes,
     pub names: Rc<Names>,
+    /// Functions that the user says are wrappers.
+    wrappers: Vec<String>,
     /// What notes refer to.
     texts: Rc<memtrail_collect::Names>,
 }
@@ -124,9 +126,15 @@ pub fn run(
     let tap = Tap::new(tagger, by.contains(&By::Loop));
     // The limit is for accesses that are simulated, whatever else is replayed.
     let limit = if pcs.is_empty() { args.limit } else { None };
-    let selection = selection(&args.part, limit, known)?;
+    let mut selection = selection(&args.part, limit, known)?;
+    let thread = selection.thread;
+    if dimensions.object && args.part.from.is_none() && args.part.to.is_none() {
+        // What a thread accesses may have been allocated by another.
+        selection.thread = None;
+        selection.limit = u64::MAX;
+    }
     let progress: Progress = progress(known, &selection);
-    let mut feed = Feed::new(tap, pcs, args.limit.unwrap_or(u64::MAX), progress);
+    let mut feed = Feed::new(tap, pcs, args.limit.unwrap_or(u64::MAX), progress).only(thread);
     replayed(accesses(reader, known, &selection, &mut feed))?;
     let (tap, accesses) = feed.finish();
     if accesses == 0 {
@@ -153,6 +161,7 @@ pub fn run(
         first,
         scopes: Scopes::new(&edges, &[]),
         names,
+        wrappers: args.wrappers.clone(),
         texts,
         hierarchy: chosen.hierarchy,
         source: chosen.source,
@@ -190,6 +199,11 @@ impl Found {
     pub fn text(&self, number: u32) -> Option<String> {
         let text = self.texts.text(number)?;
         Some(String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// Whether a function only passes on what an allocator gives it.
+    pub fn is_wrapper(&self, function: &str) -> bool {
+        self.wrappers.iter().any(|name| name == function) || wrappers::allocates(function)
     }
 
     /// The first level that accesses of a kind come to.
