@@ -8,9 +8,10 @@
 //!
 //! Bounds stand beside the ratios, so that a table is also a verdict.
 //! `bench sizes` is another table: what the recordings weigh; and so is `bench record`: how long a user waits for them;
-//! and `bench sim`: how fast caches are simulated.
+//! and `bench sim`: how fast caches are simulated; and `bench objects`: what noting allocations adds.
 
 mod measure;
+mod objects;
 mod record;
 mod report;
 mod sim;
@@ -59,6 +60,7 @@ pub fn run(args: &[String]) -> Outcome {
         Some(("sizes", rest)) => return sizes::run(rest),
         Some(("record", rest)) => return record::run(rest),
         Some(("sim", rest)) => return sim::run(rest),
+        Some(("objects", rest)) => return objects::run(rest),
         _ => {}
     }
     let options = parse(args)?;

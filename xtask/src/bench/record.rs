@@ -57,12 +57,13 @@ const BOUNDS: &[Bounds] = &[
     irregular("python3", 15.0),
 ];
 
-struct Options {
-    quick: bool,
-    write: bool,
+/// What the command line asked for.
+pub struct Options {
+    pub quick: bool,
+    pub write: bool,
     lackey: bool,
-    runs: usize,
-    names: Vec<String>,
+    pub runs: usize,
+    pub names: Vec<String>,
 }
 
 struct Measured {
@@ -217,7 +218,7 @@ fn measure(
     Ok(measured)
 }
 
-fn read_json(path: &Path) -> Result<Value, String> {
+pub fn read_json(path: &Path) -> Result<Value, String> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
     serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))
 }
@@ -309,7 +310,7 @@ fn raw(measured: &Measured) -> Value {
     })
 }
 
-fn parse(args: &[String]) -> Result<Options, String> {
+pub fn parse(args: &[String]) -> Result<Options, String> {
     let mut options = Options {
         quick: false,
         write: false,

@@ -81,6 +81,15 @@ const TEXT: &str = r#"mawk -v n=SIZE 'BEGIN {
     }
 }' > input.txt"#;
 
+/// Of the table of objects only.
+pub const BLOCKS: Workload = kernel(
+    "blocks",
+    "a million heap blocks a second",
+    "1500000",
+    "300000",
+    f64::INFINITY,
+);
+
 pub const WORKLOADS: &[Workload] = &[
     kernel("matmul", "three nested affine loops", "560 4", "320 4", 1.15),
     kernel(
