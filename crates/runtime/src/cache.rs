@@ -6,6 +6,9 @@
 //!
 //! **Death.** A block whose code changed is not freed: its head is patched (8 bytes, one atomic store)
 //! with a jump to its stale stub, and the map forgets it. Threads inside run on to its end; nobody enters it again. Links into it need no bookkeeping.
+mod heads;
+mod stops;
+
 use crate::heap;
 use crate::hooks::Hook;
 use crate::lock::Lock;
@@ -16,11 +19,13 @@ use crate::thread::{set_table, unset_table};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use heads::Heads;
 use memtrail_ring::Probes;
 use memtrail_translate::{
     analyze, emit, emit_entry, emit_with, layout, Block, Code, EmitScratch, Emitted, Entry, Error, LinkKind, Options,
     Place, Scratch,
 };
+use stops::Stop;
 
 const ARENA_BYTES: u64 = 32 << 20;
 /// Where the part for stubs and constants begins.
@@ -76,16 +81,6 @@ pub enum Way {
     Stop(u32),
 }
 
-/// A block that only leaves, in front of the one that is translated from its code.
-#[derive(Clone, Copy)]
-pub struct Stop {
-    hook: Option<Hook>,
-    /// Hooked functions return here.
-    returns: bool,
-    /// The block behind it.
-    behind: Option<u32>,
-}
-
 pub struct Cache {
     arenas: Vec<Arena>,
     pub blocks: Vec<BlockInfo>,
@@ -118,11 +113,7 @@ pub static CACHE: Lock<Cache> = Lock::new(Cache {
     arenas: Vec::new(),
     blocks: Vec::new(),
     links: Vec::new(),
-    heads: Heads {
-        at: 0,
-        mask: 0,
-        filled: 0,
-    },
+    heads: Heads::EMPTY,
     by_page: BTreeMap::new(),
     exec: Vec::new(),
     guarded: BTreeSet::new(),
@@ -171,16 +162,6 @@ unsafe fn patch_code(at: u64, new: &[u8]) {
     }
 }
 
-/// Target address to head and entries, open addressing, for the miss path in `entry.rs`: a mask word, three spare ones, then rows of
-/// address, head, distances from the head to the indirect and the return entry (32 bits each), block number + 1. Written under the cache's lock, read without: a row's address is stored last, and a
-/// table that is outgrown stays.
-struct Heads {
-    at: u64,
-    /// Of byte offsets.
-    mask: u64,
-    filled: u64,
-}
-
 impl BlockInfo {
     /// The block's row in [`Heads`], without its address.
     fn row(&self, number: u32) -> [u64; 3] {
@@ -194,82 +175,6 @@ impl BlockInfo {
             distance(self.indirect) | distance(self.ret) << 32,
             number as u64 + 1,
         ]
-    }
-}
-
-impl Heads {
-    fn row(&self, offset: u64) -> &[AtomicU64; 4] {
-        // SAFETY: the offset is masked; the table is ours for ever.
-        unsafe { &*((self.at + 32 + offset) as *const [AtomicU64; 4]) }
-    }
-
-    /// Head 0: there is no block any more.
-    fn set(&mut self, pc: u64, values: [u64; 3]) {
-        if self.at == 0 || (self.filled + 1) * 64 > self.mask {
-            self.grow();
-        }
-        let mut offset = ((pc >> 15 ^ pc) << 5) & self.mask;
-        loop {
-            let row = self.row(offset);
-            let key = row[0].load(Relaxed);
-            if key == pc || key == 0 {
-                for (cell, v) in row[1..].iter().zip(values) {
-                    cell.store(v, Release);
-                }
-                row[0].store(pc, Release);
-                self.filled += (key == 0) as u64;
-                return;
-            }
-            offset = (offset + 32) & self.mask;
-        }
-    }
-
-    fn find(&self, pc: u64) -> Option<u32> {
-        if self.at == 0 {
-            return None;
-        }
-        let mut offset = ((pc >> 15 ^ pc) << 5) & self.mask;
-        loop {
-            let row = self.row(offset);
-            match row[0].load(Relaxed) {
-                k if k == pc => return (row[3].load(Relaxed) as u32).checked_sub(1),
-                0 => return None,
-                _ => offset = (offset + 32) & self.mask,
-            }
-        }
-    }
-
-    fn grow(&mut self) {
-        // Rows are met at random: huge pages save a fault for nearly every one of them.
-        const HUGE: u64 = 2 << 20;
-        let rows = if self.at == 0 {
-            HUGE / 32
-        } else {
-            (self.mask / 32 + 1) * 2
-        };
-        let bytes = 32 * (rows + 1);
-        let whole = heap::region((bytes + HUGE) as usize, sys::PROT_READ | sys::PROT_WRITE);
-        let at = (whole + HUGE - 1) & !(HUGE - 1);
-        // SAFETY: advice on our own memory.
-        unsafe { sys::call(sys::MADVISE, [at as usize, (bytes & !4095) as usize, 14, 0, 0, 0]) };
-        let mut new = Heads {
-            at,
-            mask: (rows - 1) * 32,
-            filled: 0,
-        };
-        // SAFETY: the first word of a fresh table.
-        unsafe { (at as *mut u64).write(new.mask) };
-        if self.at != 0 {
-            for offset in (0..=self.mask).step_by(32) {
-                let row = self.row(offset);
-                if row[1].load(Relaxed) != 0 {
-                    new.set(row[0].load(Relaxed), [1, 2, 3].map(|i| row[i].load(Relaxed)));
-                }
-            }
-        }
-        // SAFETY: the assembly's variable; one store publishes the table.
-        unsafe { crate::entry::rt_heads.store(at, Release) };
-        *self = new;
     }
 }
 
@@ -541,87 +446,6 @@ impl Cache {
         code.store_gs_imm(layout::LINK, link);
         code.jump_gs(layout::LEAVE);
         (code, head)
-    }
-
-    /// A stop at `pc`: whoever comes there goes to the runtime first.
-    fn install_stop(&mut self, pc: u64, hook: Option<Hook>, returns: bool) -> u32 {
-        let number = self.blocks.len() as u32;
-        let link = self.links.len() as u32;
-        self.links.push(Way::Stop(number));
-        let a = self.arena(pc);
-        let arena = &mut self.arenas[a];
-        let (hot, cold) = (arena.hot, arena.cold);
-        let (code, head) = Self::leaving(hot, link);
-        // SAFETY: free space of an arena we own.
-        unsafe { core::ptr::copy_nonoverlapping(code.bytes.as_ptr(), hot as *mut u8, code.bytes.len()) };
-        arena.hot = code.here();
-        // If it is interrupted there is nothing to settle, as in a stale stub.
-        arena.hot_index.push((hot, number, Piece::Stale));
-        self.blocks.push(BlockInfo {
-            pc,
-            code: 0,
-            code_len: 1,
-            id: 0,
-            first_link: link,
-            entry: Entry::Direct,
-            hot,
-            cold,
-            head,
-            indirect: 0,
-            ret: 0,
-            alive: true,
-            one_shot: false,
-            stop: Some(Stop {
-                hook,
-                returns,
-                behind: None,
-            }),
-            is_behind: false,
-        });
-        self.enter(number);
-        number
-    }
-
-    /// What happens at stop `b`: the function that begins there, and whether hooked functions return there.
-    pub fn stop(&self, b: u32) -> (Option<Hook>, bool) {
-        self.blocks[b as usize]
-            .stop
-            .map_or((None, false), |s| (s.hook, s.returns))
-    }
-
-    /// The head of the block behind stop `b`.
-    pub fn behind(&mut self, b: u32) -> Result<u64, NoCode> {
-        let info = &self.blocks[b as usize];
-        let (pc, behind) = (info.pc, info.stop.and_then(|s| s.behind));
-        if let Some(behind) = behind.map(|i| &self.blocks[i as usize]).filter(|i| i.alive) {
-            return Ok(behind.head);
-        }
-        let range = self.executable(pc)?;
-        let number = self.translate(pc, Entry::Direct, false, true, range)?;
-        if let Some(stop) = &mut self.blocks[b as usize].stop {
-            stop.behind = Some(number);
-        }
-        Ok(self.blocks[number as usize].head)
-    }
-
-    /// Stop at the entry of a function from now on.
-    fn hook(&mut self, pc: u64, hook: Hook) {
-        if let alloc::collections::btree_map::Entry::Vacant(place) = self.hooks.entry(pc) {
-            place.insert(hook);
-            self.kill(pc, pc + 1);
-        }
-    }
-
-    /// Stop at an address that a hooked function is about to return to.
-    pub fn stop_at_return(&mut self, pc: u64) {
-        let there = self.find(pc);
-        if there.is_some_and(|b| self.stop(b).1) {
-            return;
-        }
-        self.returns.insert(pc);
-        if let Some(b) = there {
-            self.kill_block(b as usize);
-        }
     }
 
     /// Keep a copy of `code` for ever.

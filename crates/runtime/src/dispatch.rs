@@ -1,7 +1,8 @@
 //! From where the target is to the translated code that goes on from there.
 use crate::buffer;
-use crate::cache::{NoCode, Way, CACHE};
+use crate::cache::{Cache, NoCode, Way, CACHE};
 use crate::hooks;
+use crate::lock::Guard;
 use crate::notes;
 use crate::signals;
 use crate::sys;
@@ -21,10 +22,7 @@ extern "C" fn rt_dispatch(t: &mut Thread) {
             let mut cache = CACHE.lock();
             let kind = match cache.way(n) {
                 Way::Link(kind) => kind,
-                Way::Stop(b) => {
-                    drop(cache);
-                    return stop(t, b);
-                }
+                Way::Stop(b) => return stop(t, cache, b),
             };
             match kind {
                 LinkKind::Direct { target, patch } => {
@@ -63,8 +61,7 @@ extern "C" fn rt_dispatch(t: &mut Thread) {
 }
 
 /// The thread is where hooked functions begin, or return to: stop number `b`. It goes on with the block behind the stop.
-fn stop(t: &mut Thread, b: u32) {
-    let mut cache = CACHE.lock();
+fn stop(t: &mut Thread, mut cache: Guard<'_, Cache>, b: u32) {
     t.pc = cache.blocks[b as usize].pc;
     // A signal comes first, and then this again.
     if t.has_pending.load(Relaxed) != 0 {
@@ -75,7 +72,7 @@ fn stop(t: &mut Thread, b: u32) {
     let (hook, returns) = cache.stop(b);
     let mut call = None;
     if let (Some(hook), false) = (hook, t.unrecorded) {
-        if let Some(back) = crate::heap::read_target(t.regs[RSP]) {
+        if let Some(back) = crate::heap::read_word(t.regs[RSP]) {
             call = hooks::arrive(t, hook, back);
             if call.is_some() {
                 cache.stop_at_return(back);

@@ -90,9 +90,10 @@ unsafe impl GlobalAlloc for Global {
 }
 
 // What the compiler expects to find. In assembly, so that no loop in them is turned into a call of themselves.
-// `guarded_copy` returns 0, or 1 if a fault stopped it: the fault handler recognises its instructions.
+// `guarded_word` and `guarded_copy` return 0, or 1 if a fault stopped them: the fault handler recognises their instructions.
 global_asm!(
-    ".globl memcpy, memmove, memset, memcmp, bcmp, guarded_copy, guarded_copy_end, guarded_copy_fault",
+    ".globl memcpy, memmove, memset, memcmp, bcmp",
+    ".globl guarded_word, guarded_copy, guarded_copy_end, guarded_copy_fault",
     "memcpy:",
     "mov rax, rdi",
     "cmp rdx, 16",
@@ -172,6 +173,11 @@ global_asm!(
     "sub eax, r8d",
     "je 2b",
     "3: ret",
+    "guarded_word:",
+    "mov rax, [rdi]",
+    "mov [rsi], rax",
+    "xor eax, eax",
+    "ret",
     "guarded_copy:",
     "mov rcx, rdx",
     "rep movsb",
@@ -184,6 +190,7 @@ global_asm!(
 );
 
 extern "C" {
+    fn guarded_word(from: *const u64, to: *mut u64) -> u32;
     fn guarded_copy(to: *mut u8, from: *const u8, n: usize) -> u32;
     static guarded_copy_end: u8;
     static guarded_copy_fault: u8;
@@ -193,6 +200,13 @@ extern "C" {
 pub fn copy_in_target(to: u64, from: u64, n: usize) -> bool {
     // SAFETY: a fault inside is turned into a failure by the signal handler.
     unsafe { guarded_copy(to as *mut u8, from as *const u8, n) == 0 }
+}
+
+/// Read a word from the target's memory, faster than [`read_target`] does.
+pub fn read_word(addr: u64) -> Option<u64> {
+    let mut word = 0;
+    // SAFETY: a fault inside is turned into a failure by the signal handler; the word is ours.
+    (unsafe { guarded_word(addr as *const u64, &mut word) } == 0).then_some(word)
 }
 
 /// Read a value from the target's memory.
@@ -210,12 +224,12 @@ pub fn write_target<T: Copy>(addr: u64, v: &T) -> bool {
     copy_in_target(addr, v as *const T as u64, core::mem::size_of::<T>())
 }
 
-/// If `pc` lies in the guarded copy, where to go on after a fault there.
+/// If `pc` lies in one of the guarded functions, where to go on after a fault there.
 pub fn fault_landing(pc: u64) -> Option<u64> {
     // SAFETY: only addresses are taken.
     let (start, end, landing) = unsafe {
         (
-            guarded_copy as *const () as u64,
+            guarded_word as *const () as u64,
             &guarded_copy_end as *const u8 as u64,
             &guarded_copy_fault as *const u8 as u64,
         )

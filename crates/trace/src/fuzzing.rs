@@ -11,7 +11,7 @@ use memtrail_collect::{
 };
 use memtrail_collect::{Counts, XsaveTable};
 use memtrail_descriptor::{decode, Alphabet, Encoder, Leaf, Pack};
-use memtrail_model::Thread;
+use memtrail_model::{Access, AccessSink, Note, Thread};
 use memtrail_ring::Probes;
 use std::io::Cursor;
 
@@ -94,6 +94,23 @@ pub fn file(bytes: &[u8]) {
         ..selection
     };
     let _ = accesses(&mut reader, &known, &later, &mut Counts::default());
+    let _ = accesses(&mut reader, &known, &selection, &mut Noting(0));
+}
+
+/// A sink that wants notes, which put threads in another order.
+struct Noting(u64);
+
+impl AccessSink for Noting {
+    fn accesses(&mut self, _batch: &[Access]) {}
+    fn wants_notes(&self) -> bool {
+        true
+    }
+    fn notes(&mut self, _thread: Thread, _note: &Note) {
+        self.0 += 1;
+    }
+    fn done(&self) -> bool {
+        self.0 > ENOUGH
+    }
 }
 
 /// Makes the checksums of a damaged file right again, as far as its chunks can be found.

@@ -5,7 +5,7 @@ mod run;
 
 use common::header;
 use memtrail_collect::{Block, DecodeError, Live, Lived, Message, Piece, Sink, XsaveTable};
-use memtrail_model::{Access, AccessSink, Kind, LoopRun, Thread};
+use memtrail_model::{Access, AccessSink, Kind, LoopRun, Note, Thread};
 use memtrail_ring::record::FIRST_BLOCK;
 use memtrail_trace::{accesses, Hasher, Known, Pipeline, Reader, Selection, ThreadHash, Verifier};
 use memtrail_tracee::xsave_table;
@@ -49,6 +49,8 @@ struct Seen {
     fetches: u64,
     spaces: BTreeMap<u32, u32>,
     turns: Vec<u32>,
+    notes: Vec<(Thread, Note)>,
+    forks: Vec<(u32, u32)>,
 }
 
 impl AccessSink for Seen {
@@ -71,6 +73,15 @@ impl AccessSink for Seen {
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {
         self.loops += 1;
         self.hasher.looped(run)
+    }
+    fn wants_notes(&self) -> bool {
+        true
+    }
+    fn notes(&mut self, thread: Thread, note: &Note) {
+        self.notes.push((thread, *note));
+    }
+    fn forks(&mut self, parent: u32, child: u32) {
+        self.forks.push((parent, child));
     }
     fn space(&mut self, thread: Thread, space: u32) {
         self.spaces.insert(thread.0, space);
@@ -122,6 +133,9 @@ fn one_thread_lives_as_it_is_replayed() {
     assert_eq!(table.points(), known.table.points());
     assert_eq!(messages, known.messages);
     assert_eq!(sink.spaces, BTreeMap::from([(0, 0)]));
+    assert_eq!(sink.notes, replayed.notes);
+    let allocated = |n: &&(Thread, Note)| matches!(n.1, Note::Alloc { .. });
+    assert!(sink.notes.iter().filter(allocated).count() > 20, "{:?}", sink.notes);
     // Loops come whole. A replay meets the same, but where a chunk or piece ends between.
     assert!(sink.loops > 0 && replayed.loops > 0);
     let hashes = sink.hasher.hashes();

@@ -37,3 +37,42 @@ impl Marker {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{analyze, Exit, Options};
+    use memtrail_ring::Probes;
+
+    const OPTIONS: Options = Options {
+        probes: Probes::Loop,
+        max_block: 64,
+    };
+
+    #[test]
+    fn a_marker_ends_its_block_and_touches_no_memory() {
+        for (number, marker) in [(1, Marker::Name), (2, Marker::Enter), (3, Marker::Leave)] {
+            // push rax; the marker; pop rax; ret
+            let code = [0x50, 0x0f, 0x1f, 0x84, 0x00, 0x6d, 0x74, 0x72, number, 0x58, 0xc3];
+            let block = analyze(&code, 0x1000, &OPTIONS).unwrap();
+            assert_eq!(block.exit, Exit::Marker(marker));
+            assert_eq!((block.insns.len(), block.plan.bytes), (2, 9));
+            assert_eq!(block.plan.accesses.len(), 1);
+        }
+    }
+
+    #[test]
+    fn other_nops_are_none() {
+        for nop in [
+            &[0x0f, 0x1f, 0x84, 0x00, 0, 0, 0, 0][..],
+            &[0x0f, 0x1f, 0x84, 0x00, 0x6d, 0x74, 0x72, 0x04],
+            &[0x0f, 0x1f, 0x80, 0x6d, 0x74, 0x72, 0x01],
+            &[0x66, 0x0f, 0x1f, 0x84, 0x00, 0x6d, 0x74, 0x72, 0x01],
+            &[0x90],
+        ] {
+            let code = [nop, &[0xc3]].concat();
+            let block = analyze(&code, 0x1000, &OPTIONS).unwrap();
+            assert_eq!(block.exit, Exit::Return, "{nop:x?}");
+        }
+    }
+}

@@ -16,8 +16,22 @@ __attribute__((noinline)) static void drop(void *p) {
     expect("free %p free", p);
     free(p);
 }
+__attribute__((noinline)) static void *other(size_t n) { return (void *)n; }
+static void *(*volatile functions[2])(size_t) = {other, malloc};
+// A place that calls another function again and again, and then an allocator now and then.
+__attribute__((noinline)) static void called_from_one_place(void) {
+    for (size_t i = 0; i < 40; i++) {
+        int allocates = i > 10 && i % 7 == 0;
+        void *p = sink = functions[allocates](i);
+        if (allocates) {
+            expect("alloc %p %zu malloc", p, i);
+            drop(p);
+        }
+    }
+}
 int main(int argc, char **argv) {
     memtrail_enter("test");
+    called_from_one_place();
     void *a = fresh(100), *b = fresh(0), *c = calloc(3, 7);
     expect("alloc %p 21 calloc", c);
     drop(b);

@@ -108,8 +108,8 @@ fn named(found: &Found, group: u32, busy: &HashSet<u64>) -> ObjectName {
 }
 
 /// Callers, and sizes of blocks, that make a call site one of a wrapper that has no name to tell.
-const MANY_CALLERS: usize = 4;
-const MANY_SIZES: usize = 4;
+const MANY_CALLERS: usize = 3;
+const MANY_SIZES: usize = 3;
 
 /// Call sites that ask for blocks of many sizes on behalf of many callers.
 fn busy_sites(found: &Found) -> HashSet<u64> {

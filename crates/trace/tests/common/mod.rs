@@ -1,7 +1,7 @@
 //! A small recording that has something of everything.
 #![allow(dead_code)] // not every test needs everything
 
-use memtrail_collect::{Block, Message, State, Table};
+use memtrail_collect::{Block, HookKind, Message, State, Table};
 use memtrail_ring::Probes;
 use memtrail_trace::{compress, ChunkKind, Header, Leaves, StreamHead, Totals, Writer};
 
@@ -58,6 +58,17 @@ pub fn message_list() -> Vec<(u32, Message)> {
             tsc: 3000,
         },
         Message::Exit { status: 3 },
+        Message::Text {
+            id: 0,
+            text: b"malloc".to_vec(),
+        },
+        Message::Hook {
+            id: 0,
+            kind: HookKind::Allocates,
+            by_user: false,
+            address: 0x40_1000,
+            text: 0,
+        },
     ]
     .map(|m| (0, m))
     .into()

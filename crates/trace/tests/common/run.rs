@@ -1,5 +1,5 @@
 //! Runs programs under the recorder, into memory.
-use memtrail_collect::{Options, Outcome, Session, Sink, XsaveTable};
+use memtrail_collect::{Allocators, Options, Outcome, Session, Sink, XsaveTable};
 use memtrail_ring::Probes;
 use memtrail_trace::{Header, Limits, Pipeline, Totals, Writer};
 use memtrail_tracee::{launch, Command};
@@ -18,6 +18,7 @@ pub fn run(command: &[&str], xsave: &XsaveTable, sink: &mut impl Sink) -> Outcom
         follow: true,
     };
     let session = Session::create(&options).unwrap();
+    let session = session.with_allocators(Allocators::standard());
     let held = launch(&Command {
         program: command[0].into(),
         args: command[1..].iter().map(Into::into).collect(),
