@@ -111,7 +111,10 @@ fn lists_of_one_wrapper_are_told_apart_by_their_callers() {
     assert_eq!(a["pattern"]["kind"], "pointer chase");
     // The wrapper itself is no part of the path.
     let path = a["path"].as_array().map_or(0, Vec::len);
-    assert_eq!(a["path"][path - 1], format!("push ({})", place("lists.c", "fresh = xmalloc")));
+    assert_eq!(
+        a["path"][path - 1],
+        format!("push ({})", place("lists.c", "fresh = xmalloc"))
+    );
 }
 
 #[test]
@@ -162,7 +165,11 @@ fn fields(found: &Value) {
     for (source, variable, expected) in expected {
         let mut rows = rows(found, &[("source", source)]);
         rows.sort_by_key(|row| (number(row, "pc"), number(row, "writes")));
-        assert_eq!(rows.iter().map(|row| counts(row)).collect::<Vec<_>>(), expected, "{source}");
+        assert_eq!(
+            rows.iter().map(|row| counts(row)).collect::<Vec<_>>(),
+            expected,
+            "{source}"
+        );
         if let Some(variable) = variable {
             assert!(rows.iter().all(|row| row["variable"] == variable), "{rows:#?}");
         }
@@ -184,8 +191,13 @@ fn files_anonymous_memory_and_an_array_on_the_stack() {
     let found = refs(&subject);
     let mut local = rows(&found, &[("variable", "local[]")]);
     local.sort_by_key(|row| number(row, "pc"));
-    assert_eq!(local.iter().map(|row| counts(row)).collect::<Vec<_>>(), [[0, 256], [256, 0]]);
-    assert!(local.iter().all(|row| row["source"] == "local[i]" && row["function"] == "on_stack"));
+    assert_eq!(
+        local.iter().map(|row| counts(row)).collect::<Vec<_>>(),
+        [[0, 256], [256, 0]]
+    );
+    assert!(local
+        .iter()
+        .all(|row| row["source"] == "local[i]" && row["function"] == "on_stack"));
 }
 
 #[test]
@@ -238,9 +250,16 @@ fn common_blocks_and_allocatable_arrays_of_fortran() {
     let matrix = format!("matrix ({})", place("fields.f90", "allocate(matrix"));
     assert_eq!(object(&found, &matrix), is("heap", [600, 600, 1, 4800]));
     let found = refs(&subject);
-    for (source, expected) in [("x(i)", vec![[0, 100], [100, 0]]), ("matrix(i, j)", vec![[0, 600], [600, 0]])] {
+    for (source, expected) in [
+        ("x(i)", vec![[0, 100], [100, 0]]),
+        ("matrix(i, j)", vec![[0, 600], [600, 0]]),
+    ] {
         let mut rows = rows(&found, &[("source", source)]);
         rows.sort_by_key(|row| number(row, "pc"));
-        assert_eq!(rows.iter().map(|row| counts(row)).collect::<Vec<_>>(), expected, "{source}");
+        assert_eq!(
+            rows.iter().map(|row| counts(row)).collect::<Vec<_>>(),
+            expected,
+            "{source}"
+        );
     }
 }

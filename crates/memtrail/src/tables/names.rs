@@ -131,7 +131,30 @@ impl Names {
                 _ => {}
             }
         }
+        reasons.extend(self.missing_sources());
         reasons.into_iter().collect()
+    }
+
+    /// By module: sources that were looked for in vain.
+    fn missing_sources(&self) -> Vec<String> {
+        let mut missing: BTreeMap<String, BTreeMap<String, Reason>> = BTreeMap::new();
+        for code in self.codes.borrow().values() {
+            let Some((module, (file, _))) = code.module().zip(code.line()) else {
+                continue;
+            };
+            if let Some(reason) = self.symbols.source_missing(file) {
+                missing.entry(module.into()).or_default().insert(file.into(), reason);
+            }
+        }
+        let told = |(module, files): (String, BTreeMap<String, Reason>)| {
+            let first = files.values().next()?;
+            let others = match files.len() - 1 {
+                0 => String::new(),
+                others => format!(", nor {others} other sources"),
+            };
+            Some(format!("{module}: {first}{others}"))
+        };
+        missing.into_iter().filter_map(told).collect()
     }
 
     /// The instruction at an address.
