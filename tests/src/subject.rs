@@ -25,9 +25,14 @@ impl Subject {
         Subject::record(built(name, source, flags)?, args)
     }
 
-    /// Records a program without randomisation.
+    /// Records a program that was built, without randomisation.
     pub fn record(program: PathBuf, args: &[&str]) -> Result<Subject, String> {
         let recording = program.with_extension("mtr");
+        Subject::record_to(recording, program, args)
+    }
+
+    /// Records any program, without randomisation.
+    pub fn record_to(recording: PathBuf, program: PathBuf, args: &[&str]) -> Result<Subject, String> {
         let mut record = Command::new(tools::memtrail()?);
         record.args(["record", "--no-aslr", "--force", "-o"]).arg(&recording);
         output(record.arg("--").arg(&program).args(args))?;
