@@ -35,7 +35,7 @@ impl Subject {
     pub fn record_to(recording: PathBuf, program: PathBuf, args: &[&str]) -> Result<Subject, String> {
         let mut record = Command::new(tools::memtrail()?);
         record.args(["record", "--no-aslr", "--force", "-o"]).arg(&recording);
-        output(record.arg("--").arg(&program).args(args))?;
+        ran(record.arg("--").arg(&program).args(args))?;
         Ok(Subject { program, recording })
     }
 
