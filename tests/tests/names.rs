@@ -92,6 +92,23 @@ fn matrix_multiply() {
     assert_eq!(evictors(&found), expected);
 }
 
+/// A function that was inlined can be asked for as well.
+#[test]
+fn an_inlined_function() {
+    let subject = Subject::new("names-inlined", "tests/metric/adi.c", &["-O1", "-g", "-DFUSED"], &[]);
+    let subject = subject.unwrap_or_else(|why| panic!("{why}"));
+    let options = [
+        &CACHE[..],
+        &["--function", "second", "--sort", "name", "--limit", "1000"],
+    ]
+    .concat();
+    let found = table(&subject, "refs", &options).found;
+    let sources: Vec<&str> = list(&found["refs"]).iter().map(|row| text(row, "source")).collect();
+    let expected = ["m.a[i][k]", "m.a[i][k]", "m.b[i - 1][k]", "m.b[i][k]", "m.b[i][k]"];
+    assert_eq!(sources, expected);
+    assert!(list(&found["refs"]).iter().all(|row| row["accesses"] == 200));
+}
+
 /// Section 7.2, fused. Statements are in functions of their own, inlined.
 #[test]
 fn adi() {

@@ -589,3 +589,32 @@ fn an_access_of_two_lines_touches_a_longer_one_in_two_steps() {
     let total = counts[1].total();
     assert_eq!((total.hits, total.misses, total.spatial_hits), (1, 1, 1));
 }
+
+#[test]
+fn evictions_of_what_is_missed_later_are_premature() {
+    // One line. R10@2 takes 0 of point 1 away, R0@1 misses it: premature, and takes 10 of point 2 away. P10 brings that back before
+    // it is missed, and takes 0 away: not premature. R0@3 misses 0: premature, by the point of the prefetch.
+    let mut naive = Naive::new(&Hierarchy::of(vec![level("L1", 1, 1)]), true, false);
+    naive.premature = true;
+    feed(&mut naive, "R0@1 R10@2 R0@1 P10@4 R10@2 R0@3");
+    let counts = &naive.counts()[0];
+    assert_eq!(counts.premature, [((1, 2), 1), ((1, 4), 1)].into());
+    assert_eq!(
+        counts.evictors,
+        [((1, 2), 1), ((1, 4), 1), ((2, 1), 1), ((4, 3), 1)].into()
+    );
+}
+
+#[test]
+fn what_is_dirty_is_written_back_at_the_end() {
+    // Both lines are dirty in L1, and clean in L2: each is written back to L2 and from there to memory, for the point that brought it in.
+    let mut naive = Naive::new(&Hierarchy::of(vec![level("L1", 2, 2), level("L2", 4, 4)]), true, false);
+    feed(&mut naive, "W0@1 R10@2 W10@3 R20@4");
+    let writebacks = |naive: &Naive| naive.counts().iter().map(|l| l.traffic.writebacks).collect::<Vec<_>>();
+    // R20 has taken the dirty 0 out of L1.
+    assert_eq!(writebacks(&naive), [1, 0]);
+    naive.flush();
+    assert_eq!(writebacks(&naive), [2, 2]);
+    assert_eq!(naive.counts()[1].points[1].writebacks, 1);
+    assert_eq!(naive.counts()[1].points[2].writebacks, 1);
+}

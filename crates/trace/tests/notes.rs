@@ -8,7 +8,7 @@ use common::blocks;
 use memtrail_collect::Order;
 use memtrail_model::{Access, AccessSink, Kind, Note, Thread};
 use memtrail_ring::record::BREAK;
-use memtrail_trace::{accesses, check_deep, Error, Known, Reader, Selection};
+use memtrail_trace::{accesses, check_deep, Error, Known, Point, Reader, Selection};
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
@@ -100,6 +100,24 @@ fn notes_come_by_number_and_in_place() {
         }
     }
     check_deep(&mut Reader::open(Cursor::new(bytes)).unwrap()).unwrap();
+}
+
+#[test]
+fn notes_before_the_selection_come_all_the_same() {
+    // Thread 2 has ended when it begins, thread 0 has not begun.
+    let bytes = recorded(&threads(20));
+    let mut reader = Reader::open(Cursor::new(bytes)).unwrap();
+    let known = Known::read(&mut reader).unwrap();
+    let mut noted = Noted::default();
+    let selection = Selection {
+        from: Some(Point::Time(20_500)),
+        to: Some(Point::Time(29_000)),
+        ..Selection::default()
+    };
+    accesses(&mut reader, &known, &selection, &mut noted).unwrap();
+    let numbers: Vec<u64> = noted.notes.iter().map(|n| n.0).collect();
+    assert_eq!(numbers, (0..63).filter(|n| n % 3 != 0).collect::<Vec<_>>());
+    assert_eq!(noted.accesses, BTreeMap::from([(1, 100)]));
 }
 
 #[test]

@@ -9,6 +9,8 @@ pub struct Feed<S> {
     fetches: bool,
     /// All, if there are none.
     pcs: Vec<Range<u64>>,
+    /// Only this one's accesses, of whatever else there is to be told.
+    thread: Option<Thread>,
     left: u64,
     passed: u64,
     progress: Progress,
@@ -22,11 +24,18 @@ impl<S: AccessSink> Feed<S> {
             fetches: sink.wants_fetches(),
             sink,
             pcs,
+            thread: None,
             left: limit,
             passed: 0,
             progress,
             wanted: Vec::new(),
         }
+    }
+
+    /// Lets only accesses of one thread through.
+    pub fn only(mut self, thread: Option<Thread>) -> Feed<S> {
+        self.thread = thread;
+        self
     }
 
     /// What took the accesses, and how many went through.
@@ -51,6 +60,10 @@ fn accesses(batch: &[Access]) -> u64 {
 
 impl<S: AccessSink> AccessSink for Feed<S> {
     fn accesses(&mut self, batch: &[Access]) {
+        let Some(first) = batch.first() else { return };
+        if self.thread.is_some_and(|thread| thread != first.thread) {
+            return;
+        }
         let count = match self.fetches {
             true => accesses(batch),
             false => batch.len() as u64,
@@ -94,6 +107,9 @@ impl<S: AccessSink> AccessSink for Feed<S> {
     }
 
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+        if self.thread.is_some_and(|thread| thread != run.thread) {
+            return true;
+        }
         let accesses = run
             .trips
             .saturating_mul(run.body.iter().filter(|a| a.kind != Kind::Fetch).count() as u64);

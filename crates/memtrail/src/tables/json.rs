@@ -64,6 +64,7 @@ fn dimension(found: &Found, cell: &Cell) -> (&'static str, Value) {
             let value = json!({
                 "name": r.name,
                 "source": r.source,
+                "certain": r.certain,
                 "variable": r.variable,
                 "function": r.function,
                 "file": r.line.as_ref().map(|(file, _)| file),

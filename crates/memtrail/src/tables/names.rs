@@ -39,6 +39,19 @@ impl Code {
         Some((frame.file.as_deref()?, frame.line?))
     }
 
+    /// The same instruction, seen from further out: inlined functions that `is_wrapper` do not count.
+    pub fn outside(&self, is_wrapper: impl Fn(&str) -> bool) -> Code {
+        let inlined = self.location.frames.iter();
+        let wrapping =
+            inlined.take_while(|frame| frame.is_library() || frame.function.as_deref().is_some_and(&is_wrapper));
+        let inside = wrapping.count();
+        let mut code = self.clone();
+        if inside < self.location.frames.len() {
+            code.location.frames.drain(..inside);
+        }
+        code
+    }
+
     /// The file without its directories, and the line.
     pub fn short_line(&self) -> Option<String> {
         let (file, line) = self.line()?;
@@ -184,7 +197,7 @@ impl Names {
 }
 
 impl Names {
-    /// Where functions of this name lie around the given instructions.
+    /// Where functions of this name lie around the given instructions. Of a function that was inlined, these are the instructions themselves.
     pub fn function_ranges(&self, name: &str, pcs: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for pc in pcs {
@@ -204,6 +217,11 @@ impl Names {
             if let (true, Some(vaddr)) = (function.name.as_deref() == Some(name), vaddr) {
                 let moved = pc.wrapping_sub(vaddr);
                 ranges.push(function.range.start.wrapping_add(moved)..function.range.end.wrapping_add(moved));
+                continue;
+            }
+            let frames = &self.code(pc).location.frames;
+            if frames.iter().any(|frame| frame.function.as_deref() == Some(name)) {
+                ranges.push(pc..pc.wrapping_add(1));
             }
         }
         ranges

@@ -152,7 +152,7 @@ fn allocated(found: &Found, node: u32, busy: &HashSet<u64>, object: &mut ObjectN
         object.name = "[before any call]".into();
         return;
     };
-    let code = found.names.code(site);
+    let code = found.names.code(site).outside(|function| found.is_wrapper(function));
     object.line = code.line().map(|(file, line)| (file.to_string(), line));
     object.module = code.module().map(str::to_string);
     let place = code.short_line().unwrap_or_else(|| code.address());
@@ -176,10 +176,18 @@ fn assigned(found: &Found, code: &Code) -> Option<String> {
     let (file, line) = code.line()?;
     let text = found.names.symbols.source(file).ok()?;
     let source = Source::new(&text, Language::of(file));
-    let of_line = |e: &memtrail_symbols::scan::Expression| e.line == line;
-    let written = source.expressions(line).into_iter().find(|e| e.writes && of_line(e));
-    let declared = || declared(text.lines().nth(line as usize - 1)?);
+    // Of several assignments in a line, the last one that begins before the call.
+    let column = code
+        .location
+        .user_frame()
+        .and_then(|frame| frame.column)
+        .unwrap_or(u32::MAX);
+    let all = source.expressions(line);
+    let mut written = all.iter().filter(|e| e.writes && e.line == line);
+    let first = written.clone().next();
+    let written = written.rfind(|e| e.columns.start <= column).or(first);
     let written = written.map(|e| e.text.trim_start_matches(['*', '&']).to_string());
+    let declared = || declared(text.lines().nth(line as usize - 1)?);
     written.or_else(declared)
 }
 

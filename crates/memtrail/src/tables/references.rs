@@ -15,6 +15,8 @@ pub struct Reference {
     pub name: String,
     /// `xz[k][j]`.
     pub source: Option<String>,
+    /// Nothing had to be guessed.
+    pub certain: bool,
     /// The variable and the way into it: `xz[][]`.
     pub variable: Option<String>,
     pub function: Option<String>,
@@ -30,6 +32,7 @@ impl Default for Reference {
             pc: 0,
             name: String::new(),
             source: None,
+            certain: false,
             variable: None,
             function: None,
             line: None,
@@ -52,6 +55,7 @@ impl Reference {
             pc: code.pc,
             name: format!("{}_{word}", code.address()),
             source: None,
+            certain: false,
             variable: None,
             function: code.function().map(str::to_string),
             line: code.line().map(|(file, line)| (file.to_string(), line)),
@@ -133,6 +137,7 @@ fn name_function(found: &Found, points: &[u32], module: &Module<'static>, member
             out[i].name.clone_from(&reference.name);
             out[i].source.clone_from(&reference.source);
             out[i].variable.clone_from(&reference.variable);
+            out[i].certain = reference.certain;
         }
     }
 }

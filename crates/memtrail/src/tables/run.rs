@@ -60,6 +60,8 @@ pub struct Found {
     pub names: Rc<Names>,
     /// Whether objects were asked for, but nothing was noted of any.
     unnoted: bool,
+    /// Functions that the user says are wrappers.
+    wrappers: Vec<String>,
     /// What notes refer to.
     texts: Rc<memtrail_collect::Names>,
 }
@@ -126,9 +128,15 @@ pub fn run(
     let tap = Tap::new(tagger, by.contains(&By::Loop));
     // The limit is for accesses that are simulated, whatever else is replayed.
     let limit = if pcs.is_empty() { args.limit } else { None };
-    let selection = selection(&args.part, limit, known)?;
+    let mut selection = selection(&args.part, limit, known)?;
+    let thread = selection.thread;
+    if dimensions.object && args.part.from.is_none() && args.part.to.is_none() {
+        // What a thread accesses may have been allocated by another.
+        selection.thread = None;
+        selection.limit = u64::MAX;
+    }
     let progress: Progress = progress(known, &selection);
-    let mut feed = Feed::new(tap, pcs, args.limit.unwrap_or(u64::MAX), progress);
+    let mut feed = Feed::new(tap, pcs, args.limit.unwrap_or(u64::MAX), progress).only(thread);
     replayed(accesses(reader, known, &selection, &mut feed))?;
     let (tap, accesses) = feed.finish();
     if accesses == 0 {
@@ -158,6 +166,7 @@ pub fn run(
         scopes: Scopes::new(&edges, &[]),
         names,
         unnoted,
+        wrappers: args.wrappers.clone(),
         texts,
         hierarchy: chosen.hierarchy,
         source: chosen.source,
@@ -213,6 +222,11 @@ impl Found {
         Some(String::from_utf8_lossy(text).into_owned())
     }
 
+    /// Whether a function only passes on what an allocator gives it.
+    pub fn is_wrapper(&self, function: &str) -> bool {
+        self.wrappers.iter().any(|name| name == function) || wrappers::allocates(function)
+    }
+
     /// The first level that accesses of a kind come to.
     pub fn first_level(&self, kind: Kind) -> usize {
         first_level(&self.hierarchy, kind)
@@ -229,7 +243,9 @@ impl Found {
             return Some(variable.bytes);
         }
         let about = self.groups.get(group as usize)?;
-        (about.objects > 0).then_some(about.most_live_bytes)
+        // How much of a stack is one is not known.
+        let sized = about.objects > 0 && about.common.kind() != objects::Kind::Stack;
+        sized.then_some(about.most_live_bytes)
     }
 
     /// The bytes of an element: of an array its element's, of others those that most blocks have.
@@ -237,6 +253,9 @@ impl Found {
         if let Some(variable) = self.statics.variables.get(&group) {
             return variable.ty.as_ref().and_then(|ty| ty.element().size);
         }
-        self.groups.get(group as usize)?.element_bytes()
+        let about = self.groups.get(group as usize)?;
+        about
+            .element_bytes()
+            .filter(|_| about.common.kind() != objects::Kind::Stack)
     }
 }

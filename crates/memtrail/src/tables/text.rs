@@ -36,7 +36,13 @@ fn heads(by: By) -> &'static [(&'static str, Align)] {
 pub fn texts(cell: &Cell) -> Vec<String> {
     match cell {
         Cell::Ref(r) => {
-            let source = r.source.clone().or_else(|| r.variable.clone());
+            // What was guessed is marked.
+            let guessed = |source: &String| format!("{source} ?");
+            let written = r
+                .source
+                .as_ref()
+                .map(|s| if r.certain { s.clone() } else { guessed(s) });
+            let source = written.or_else(|| r.variable.clone());
             vec![
                 r.place(),
                 r.name.clone(),

@@ -19,7 +19,7 @@ use crate::Error;
 use memtrail_collect::{Consumer, State, ThreadDecoder};
 use memtrail_model::{AccessSink, Thread};
 use player::Player;
-use select::Part;
+use select::{History, Part};
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 use std::sync::mpsc::{sync_channel, Receiver};
@@ -59,14 +59,18 @@ impl<R: Read + Seek> Input<'_, R> {
 /// access before it, and none behind the last unless the thread ends there. Their points are those of the table, if it
 /// [numbers them](memtrail_collect::Table::number_fetches). Of a recording that was cut off, a thread's last record is left out: what followed
 /// it might have said that it was cut short. A sink that wants to know of calls or allocations is told of them from the beginning of each thread, even if the selection
-/// begins later.
+/// begins later; of allocations also by threads that had ended by then.
 pub fn accesses<R: Read + Seek + Send, S: AccessSink>(
     reader: &mut Reader<R>,
     known: &Known,
     selection: &Selection,
     sink: &mut S,
 ) -> Result<(), Error> {
-    let history = sink.wants_flows() || sink.wants_edges() || sink.wants_notes();
+    let history = match sink.wants_flows() || sink.wants_edges() {
+        _ if sink.wants_notes() => History::OfAll,
+        true => History::OfThreads,
+        false => History::Nothing,
+    };
     let mut parts = select::parts(known, selection, sink.wants_fetches(), history)?;
     if selection.limit == 0 {
         return Ok(());
@@ -114,7 +118,7 @@ pub(crate) fn in_parts<R: Read + Seek + Send, S: AccessSink>(
     sink: &mut S,
     look: impl Fn(&Chunk, &Stream, Option<State>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let parts = select::parts(known, &Selection::default(), false, false)?;
+    let parts = select::parts(known, &Selection::default(), false, History::Nothing)?;
     let input = Input(Mutex::new(reader));
     for part in parts {
         let chunks = part.chunks.clone();

@@ -32,11 +32,11 @@ pub(super) struct Player<'k, S: AccessSink> {
 
 impl<'k, S: AccessSink> Player<'k, S> {
     pub fn new(known: &'k Known, part: Part, limit: u64, sink: S) -> Player<'k, S> {
-        let first = part.chunks[part.lead].head.stream.first;
         let from = match part.from {
             Some(Point::Access(n)) => n,
             _ => 0,
         };
+        let first = part.chunks.get(part.lead).map_or(from, |c| c.head.stream.first);
         let wanted = match part.to {
             Some(Point::Access(n)) => limit.min(n.saturating_sub(from)),
             _ => limit,

@@ -89,9 +89,18 @@ pub(crate) fn by_thread(known: &Known) -> Result<BTreeMap<u32, Vec<Chunk>>, Erro
     Ok(threads)
 }
 
-/// What a selection takes, by thread. If fetches are wanted, those that follow an access go with the next one. With `history`, what
-/// comes before the selection is gone through, too.
-pub(super) fn parts(known: &Known, selection: &Selection, fetches: bool, history: bool) -> Result<Vec<Part>, Error> {
+/// What of the time before a selection is gone through, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum History {
+    Nothing,
+    /// What the threads did that have a part in it.
+    OfThreads,
+    /// What all threads did: memory outlives those that have it from the system.
+    OfAll,
+}
+
+/// What a selection takes, by thread. If fetches are wanted, those that follow an access go with the next one.
+pub(super) fn parts(known: &Known, selection: &Selection, fetches: bool, history: History) -> Result<Vec<Part>, Error> {
     let mut threads = by_thread(known)?;
     if let Some(thread) = selection.thread {
         threads.retain(|&t, _| t == thread.0);
@@ -104,11 +113,16 @@ pub(super) fn parts(known: &Known, selection: &Selection, fetches: bool, history
     let part = |(thread, chunks): (u32, Vec<Chunk>)| {
         let begin = begin(&chunks, selection.from, fetches);
         let end = end(&chunks, selection.to);
-        let lead = if history { begin } else { 0 };
-        (begin < end).then(|| Part {
+        let lead = match history {
+            History::Nothing => 0,
+            History::OfThreads => begin,
+            History::OfAll => begin.min(end),
+        };
+        let first = if history == History::Nothing { begin } else { 0 };
+        (begin < end || history == History::OfAll && lead > 0).then(|| Part {
             thread: Thread(thread),
-            ends: whole && end == chunks.len(),
-            chunks: chunks[begin - lead..end].to_vec(),
+            ends: whole && begin < end && end == chunks.len(),
+            chunks: chunks[first..end].to_vec(),
             from: selection.from,
             to: selection.to,
             lead,
