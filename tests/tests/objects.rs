@@ -203,10 +203,12 @@ fn files_anonymous_memory_and_an_array_on_the_stack() {
 
 #[test]
 fn blocks_of_eight_threads_that_others_free() {
-    let found = objects(&in_c("threads.c", &[]));
+    let subject = in_c("threads.c", &[]);
     let name = format!("block ({})", place("threads.c", "*block = malloc"));
-    assert_eq!(object(&found, &name), is("heap", [9600, 9600, 1600, 76_800]));
-    assert_eq!(unknown(&found).1, 0);
+    let found = objects(&subject);
+    assert_eq!(object(&found, &name).1[2..], [1600, 76_800]);
+    // What an allocator does to blocks of other threads while they are freed has no certain order.
+    assert_eq!(by(&objects_by_function(&subject), &name, "work"), [9600, 9600]);
 }
 
 #[test]
