@@ -1,6 +1,6 @@
 // Containers of the standard library.
-//   numbers: 1000 writes, 1000 reads; table: 300 nodes; text: one block, 5000 writes by append, 5000 reads;
-//   owned: 64 writes, 64 reads.
+//   numbers: 1000 writes, 1000 reads; table: 300 nodes of 48 bytes, of each the value written and read once by table_;
+//   text: 5001 bytes, 10000 writes by append (each also ends the string anew) and one by reserve, 5000 reads; owned: 64 writes, 64 reads.
 #include <map>
 #include <memory>
 #include <string>

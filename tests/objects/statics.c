@@ -1,6 +1,6 @@
 /* Globals, statics and thread-local storage.
  *   grid: 1200 writes, 1200 reads; bodies: 100 writes of .id, 100 reads of .mass and 100 of .at.x;
- *   header: 10 writes of .items, 1 of .count, 1 read; ticks (static): 7 reads, 7 writes; mine (TLS): 16 writes, 16 reads. */
+ *   header: 10 writes of .items, 1 of .count, 1 read; ticks (static): 7 writes, 14 reads (++ticks, and its value); mine (TLS): 16 writes, 16 reads by main. */
 #include <string.h>
 
 struct point {

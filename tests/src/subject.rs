@@ -1,9 +1,9 @@
-//! Programs in C, built, recorded and simulated as a user would do it.
+//! Programs, built, recorded, simulated and asked for tables as a user would do it.
 
 use crate::tools;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// A program and a recording of one run of it.
 #[derive(Clone, Debug)]
@@ -12,19 +12,40 @@ pub struct Subject {
     pub recording: PathBuf,
 }
 
+/// A table for programs, and what was said beside it.
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub found: Value,
+    pub said: String,
+}
+
 impl Subject {
     /// Compiles a source and records it.
     pub fn new(name: &str, source: &str, flags: &[&str], args: &[&str]) -> Result<Subject, String> {
         Subject::record(built(name, source, flags)?, args)
     }
 
-    /// Records a program without randomisation.
+    /// Records a program that was built, without randomisation.
     pub fn record(program: PathBuf, args: &[&str]) -> Result<Subject, String> {
         let recording = program.with_extension("mtr");
+        Subject::record_to(recording, program, args)
+    }
+
+    /// Records any program, without randomisation.
+    pub fn record_to(recording: PathBuf, program: PathBuf, args: &[&str]) -> Result<Subject, String> {
         let mut record = Command::new(tools::memtrail()?);
         record.args(["record", "--no-aslr", "--force", "-o"]).arg(&recording);
-        output(record.arg("--").arg(&program).args(args))?;
+        ran(record.arg("--").arg(&program).args(args))?;
         Ok(Subject { program, recording })
+    }
+
+    /// What `memtrail COMMAND --json` says of the recording. It must succeed.
+    pub fn table(&self, command: &str, options: &[&str]) -> Result<Table, String> {
+        let mut asked = Command::new(tools::memtrail()?);
+        let output = ran(asked.args([command, "--json"]).args(options).arg(&self.recording))?;
+        let found = serde_json::from_slice(&output.stdout).map_err(|e| e.to_string())?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ok(Table { found, said })
     }
 
     /// Where a function lies, as `sim --pc` takes it.
@@ -52,22 +73,36 @@ impl Subject {
 
 /// Compiles a source, given from the workspace's root, statically and at a fixed address. `name` keeps it apart from others.
 pub fn built(name: &str, source: &str, flags: &[&str]) -> Result<PathBuf, String> {
+    let fixed = ["-static", "-fno-pie", "-no-pie"];
+    compiled("gcc", name, &source_path(source), &[&fixed, flags].concat())
+}
+
+/// Compiles a source. `name` keeps the program apart from others.
+pub fn compiled(compiler: &str, name: &str, source: &Path, flags: &[&str]) -> Result<PathBuf, String> {
     let program = tools::work_directory().join(name);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(source);
-    let mut compiler = Command::new("gcc");
-    compiler.args(["-static", "-fno-pie", "-no-pie"]).args(flags);
-    output(compiler.arg("-o").arg(&program).arg(source))?;
+    let mut compiler = Command::new(compiler);
+    output(compiler.args(flags).arg("-o").arg(&program).arg(source))?;
     Ok(program)
+}
+
+/// A path that is given from the workspace's root.
+pub fn source_path(source: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(source)
 }
 
 /// What a command prints; it must succeed.
 pub fn output(command: &mut Command) -> Result<String, String> {
+    String::from_utf8(ran(command)?.stdout).map_err(|e| e.to_string())
+}
+
+/// Runs a command, which must succeed.
+fn ran(command: &mut Command) -> Result<Output, String> {
     let output = command
         .stdin(Stdio::null())
         .output()
         .map_err(|e| format!("{command:?}: {e}"))?;
     if output.status.success() {
-        return String::from_utf8(output.stdout).map_err(|e| e.to_string());
+        return Ok(output);
     }
     let said = String::from_utf8_lossy(&output.stderr);
     Err(format!("{command:?}: {}\n{said}", output.status))

@@ -290,8 +290,6 @@ struct ThreadCalls {
     /// Handlers on which nothing was seen and which were interrupted themselves have no place yet.
     unplaced: Vec<Stack>,
     serials: u64,
-    /// The node of the function that has just returned, if nothing happened since.
-    returned: Option<u32>,
 }
 
 impl Default for ThreadCalls {
@@ -301,7 +299,6 @@ impl Default for ThreadCalls {
             aside: BTreeMap::new(),
             unplaced: Vec::new(),
             serials: 0,
-            returned: None,
         }
     }
 }
@@ -469,15 +466,6 @@ impl Calls {
         known.map_or(Tree::ROOT, |calls| calls.current.node())
     }
 
-    /// The function that a thread has just left by a return, if nothing happened since; otherwise where it is. What an allocation function gives, it gives when it has
-    /// returned, but the call that led to it is part of the path.
-    pub fn just_left(&self, thread: Thread) -> u32 {
-        let known = self.threads.get(thread.0 as usize);
-        known.map_or(Tree::ROOT, |calls| {
-            calls.returned.unwrap_or_else(|| calls.current.node())
-        })
-    }
-
     /// The thread begins anew, in another program: nothing of what it was in is left.
     pub fn begins(&mut self, thread: Thread) {
         if let Some(calls) = self.threads.get_mut(thread.0 as usize) {
@@ -498,7 +486,6 @@ impl Calls {
             self.threads.resize_with(at + 1, ThreadCalls::default);
         }
         let calls = &mut self.threads[at];
-        calls.returned = None;
         match flow {
             Flow::Call { site, slot, .. } => {
                 if calls.current.high != 0 && !calls.current.reaches(slot, NEAR) {
@@ -518,7 +505,6 @@ impl Calls {
                 if !had {
                     calls.stack_pointer(slot);
                 }
-                calls.returned = Some(calls.current.node());
                 calls.current.drop_below(slot.saturating_add(1));
                 calls.current.saw(slot.saturating_add(8));
             }

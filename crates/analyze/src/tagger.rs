@@ -759,8 +759,9 @@ impl<S: AccessSink> AccessSink for Tagger<S> {
         }
         let at = *self.place_of(thread);
         let tree: &Tree = self.calls.tree();
+        // A return is told when the next block begins, which is after the note of what it returns.
         self.objects
-            .notes(at.space, thread, tree, self.calls.just_left(thread), note);
+            .notes(at.space, thread, tree, self.calls.node(thread), note);
         if let (Note::Map { .. }, Some(variables)) = (note, &mut self.variables) {
             for variable in variables(at.number, note) {
                 self.objects

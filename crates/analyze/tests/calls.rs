@@ -265,20 +265,6 @@ fn a_call_that_is_never_returned_from_is_gone_with_the_next() {
 }
 
 #[test]
-fn what_just_returned_is_known_until_the_next_event() {
-    let mut calls = Calls::new();
-    calls.flows(Thread(0), call(1, MAIN));
-    calls.flows(Thread(0), call(2, MAIN - 64));
-    calls.flows(Thread(0), call(3, MAIN - 128));
-    assert_eq!(calls.path(calls.just_left(Thread(0))), [1, 2, 3]);
-    calls.flows(Thread(0), Flow::Return { slot: MAIN - 64 });
-    assert_eq!(calls.path(calls.just_left(Thread(0))), [1, 2], "3 was left with it");
-    assert_eq!(at(&calls), [1]);
-    calls.flows(Thread(0), Flow::Stack { rsp: MAIN - 32 });
-    assert_eq!(calls.path(calls.just_left(Thread(0))), [1]);
-}
-
-#[test]
 fn threads_have_their_own_place_in_one_tree() {
     let mut calls = Calls::new();
     calls.flows(Thread(0), call(1, MAIN));

@@ -211,7 +211,7 @@ impl AccessSink for Slow {
     }
     fn notes(&mut self, thread: Thread, note: &Note) {
         let space = self.objects.space(self.spaces[thread.0 as usize]);
-        let node = self.calls.just_left(thread);
+        let node = self.calls.node(thread);
         self.objects.notes(space, thread, self.calls.tree(), node, note);
     }
     fn forks(&mut self, parent: u32, child: u32) {

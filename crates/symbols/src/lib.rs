@@ -95,4 +95,9 @@ impl<'s> Symbols<'s> {
         self.sources.borrow_mut().insert(path.to_string(), text.clone());
         text
     }
+
+    /// Why a source that was asked for could not be read, if so.
+    pub fn source_missing(&self, path: &str) -> Option<Reason> {
+        self.sources.borrow().get(path)?.as_ref().err().cloned()
+    }
 }

@@ -18,7 +18,7 @@ pub fn head(found: &Found) -> Value {
         "accesses": found.accesses,
         "skipped": found.skipped,
         "levels": levels.map(|(level, counts)| sim::level(level, counts, false)).collect::<Vec<_>>(),
-        "reasons": found.names.reasons(),
+        "reasons": found.reasons(),
     })
 }
 
@@ -38,7 +38,7 @@ fn object(found: &Found, object: &ObjectName, group: u32) -> Map<String, Value> 
     put("bytes", found.object_bytes(group).into());
     put("element_bytes", found.element_bytes(group).into());
     if let Some(about) = found.groups.get(group as usize) {
-        put("blocks", about.objects.into());
+        put("blocks", found.blocks(group).into());
         put("most_live", about.most_live.into());
         put("total_bytes", about.bytes.into());
         put("resized", about.resized.into());

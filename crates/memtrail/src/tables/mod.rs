@@ -81,10 +81,8 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
         true => format!("{:#}\n", as_json(table, args, &found, &rows, &reader.header().command)),
         false => as_text(table, args, &found, &rows, &by),
     };
-    if !args.json {
-        for reason in found.names.reasons() {
-            say::line(format_args!("some names are missing: {reason}"));
-        }
+    for reason in found.reasons() {
+        say::line(format_args!("some names are missing: {reason}"));
     }
     match &args.output {
         None => drop(written(std::io::stdout().write_all(text.as_bytes()).err())?),

@@ -144,7 +144,30 @@ impl Names {
                 _ => {}
             }
         }
+        reasons.extend(self.missing_sources());
         reasons.into_iter().collect()
+    }
+
+    /// By module: sources that were looked for in vain.
+    fn missing_sources(&self) -> Vec<String> {
+        let mut missing: BTreeMap<String, BTreeMap<String, Reason>> = BTreeMap::new();
+        for code in self.codes.borrow().values() {
+            let Some((module, (file, _))) = code.module().zip(code.line()) else {
+                continue;
+            };
+            if let Some(reason) = self.symbols.source_missing(file) {
+                missing.entry(module.into()).or_default().insert(file.into(), reason);
+            }
+        }
+        let told = |(module, files): (String, BTreeMap<String, Reason>)| {
+            let first = files.values().next()?;
+            let others = match files.len() - 1 {
+                0 => String::new(),
+                others => format!(", nor {others} other sources"),
+            };
+            Some(format!("{module}: {first}{others}"))
+        };
+        missing.into_iter().filter_map(told).collect()
     }
 
     /// The instruction at an address.
@@ -174,7 +197,7 @@ impl Names {
 }
 
 impl Names {
-    /// Where functions of this name lie around the given instructions.
+    /// Where functions of this name lie around the given instructions. Of a function that was inlined, these are the instructions themselves.
     pub fn function_ranges(&self, name: &str, pcs: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for pc in pcs {
@@ -194,6 +217,11 @@ impl Names {
             if let (true, Some(vaddr)) = (function.name.as_deref() == Some(name), vaddr) {
                 let moved = pc.wrapping_sub(vaddr);
                 ranges.push(function.range.start.wrapping_add(moved)..function.range.end.wrapping_add(moved));
+                continue;
+            }
+            let frames = &self.code(pc).location.frames;
+            if frames.iter().any(|frame| frame.function.as_deref() == Some(name)) {
+                ranges.push(pc..pc.wrapping_add(1));
             }
         }
         ranges

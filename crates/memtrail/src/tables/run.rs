@@ -14,7 +14,7 @@ use crate::sim::progress;
 use crate::sim::rows::first_level;
 use anyhow::bail;
 use memtrail_analyze::calls::Tree;
-use memtrail_analyze::objects::{self, Group};
+use memtrail_analyze::objects::{self, Common, Group};
 use memtrail_analyze::patterns::Summary;
 use memtrail_analyze::scopes::Scopes;
 use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
@@ -58,6 +58,8 @@ pub struct Found {
     pub first: Vec<Option<u64>>,
     pub scopes: Scopes,
     pub names: Rc<Names>,
+    /// Whether objects were asked for, but nothing was noted of any.
+    unnoted: bool,
     /// Functions that the user says are wrappers.
     wrappers: Vec<String>,
     /// What notes refer to.
@@ -145,6 +147,8 @@ pub fn run(
         tagger.sink().flush();
     }
     let counts = tagger.sink().counts();
+    let noted = |group: &Group| group.objects > 0 && !matches!(group.common, Common::Stack { .. });
+    let unnoted = dimensions.object && !tagger.objects().groups().iter().any(noted);
     let skipped = tagger.sink().skipped();
     Ok(Found {
         level,
@@ -161,6 +165,7 @@ pub fn run(
         first,
         scopes: Scopes::new(&edges, &[]),
         names,
+        unnoted,
         wrappers: args.wrappers.clone(),
         texts,
         hierarchy: chosen.hierarchy,
@@ -195,6 +200,22 @@ fn ranges(args: &TableArgs, names: &Names, known: &Known) -> anyhow::Result<Vec<
 }
 
 impl Found {
+    /// Why some names are missing.
+    pub fn reasons(&self) -> Vec<String> {
+        let unnoted = "the recording does not tell what was allocated and mapped: objects are unknown";
+        let mut reasons: Vec<String> = self.unnoted.then(|| unnoted.to_string()).into_iter().collect();
+        reasons.extend(self.names.reasons());
+        reasons
+    }
+
+    /// How many objects a group has. A variable is one, in however many pieces it was mapped.
+    pub fn blocks(&self, group: u32) -> u64 {
+        match self.statics.variables.contains_key(&group) {
+            true => 1,
+            false => self.groups.get(group as usize).map_or(0, |about| about.objects),
+        }
+    }
+
     /// A text that notes refer to.
     pub fn text(&self, number: u32) -> Option<String> {
         let text = self.texts.text(number)?;

@@ -214,7 +214,7 @@ fn shape(found: &Found, row: &Row) -> Vec<String> {
         _ => None,
     });
     let nothing = || "-".to_string();
-    let Some((group, about)) = group.and_then(|group| Some((group, found.groups.get(group)?))) else {
+    let Some(group) = group.filter(|&group| group < found.groups.len()) else {
         return vec![nothing(), nothing(), nothing(), nothing()];
     };
     let size = found.object_bytes(group as u32);
@@ -222,7 +222,7 @@ fn shape(found: &Found, row: &Row) -> Vec<String> {
     let summary = found.patterns.get(group).copied().flatten();
     vec![
         size.map_or_else(nothing, bytes),
-        thousands(about.objects),
+        thousands(found.blocks(group as u32)),
         element.map_or_else(nothing, bytes),
         summary.map_or_else(nothing, |summary| pattern(&summary)),
     ]
