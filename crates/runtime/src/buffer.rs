@@ -217,6 +217,13 @@ pub fn next_buffer(t: &mut Thread, cursor: u64, partial: usize) -> u64 {
     t.buffer
 }
 
+/// Hands in what was written so far, whose end then has a time stamp: what another thread is made to do from now on comes after it.
+pub fn stamp(t: &mut Thread) {
+    if !t.unrecorded && t.cursor > t.buffer {
+        t.cursor = next_buffer(t, t.cursor, 0);
+    }
+}
+
 /// Append a special record at `t.cursor`.
 pub fn push(t: &mut Thread, words: &[u64]) {
     if t.buffer == 0 {

@@ -273,6 +273,8 @@ fn clone(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64)
     }
     child.pending.mask = mask;
     let (top, this, actions) = (child.stack_top, child.this, child.actions);
+    // What the child does comes after what was done before it was made.
+    buffer::stamp(t);
     // SAFETY: the child runs on its own runtime stack and goes on in `rt_thread_begin`.
     let r = unsafe { entry::rt_clone(flags as usize, top, ptid as usize, ctid as usize, tls as usize, this) };
     signals::set_mask(mask);
