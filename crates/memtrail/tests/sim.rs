@@ -70,11 +70,14 @@ reference  kind   evicted by  kind   count  percent
 ";
     assert_eq!(ok(&dir, &args), expected);
     let output = memtrail(&dir, &args);
-    assert_eq!(stderr(&output), "memtrail: next: memtrail sim --preset list\n");
+    assert_eq!(
+        stderr(&output),
+        "memtrail: next: memtrail objects --cache L1=128:32:1 t.mtr\n"
+    );
     let output = memtrail(&dir, &[&["sim"], &SMALL[..], &["t.mtr"]].concat());
     assert_eq!(
         stderr(&output),
-        "memtrail: next: memtrail sim --cache L1=128:32:1 --evictors t.mtr\n"
+        "memtrail: next: memtrail refs --cache L1=128:32:1 t.mtr\n"
     );
 }
 

@@ -309,14 +309,11 @@ fn print(text: &str) -> anyhow::Result<u8> {
 
 /// The next question, about the same caches.
 fn suggest(args: &SimArgs, path: &Path) {
-    let more = match (args.evictors, args.classes) {
-        (false, _) => "--evictors",
-        (true, false) => "--classes",
-        (true, true) => return say::line("next: memtrail sim --preset list"),
+    // Where that is in the source, and which data it is.
+    let next = match (args.evictors, args.classes) {
+        (false, false) => "refs",
+        (true, false) => "evictors",
+        (_, true) => "objects",
     };
-    say::line(format_args!(
-        "next: memtrail sim{} {more} {}",
-        args.caches,
-        path.display()
-    ));
+    say::line(format_args!("next: memtrail {next}{} {}", args.caches, path.display()));
 }
