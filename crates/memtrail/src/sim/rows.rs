@@ -5,7 +5,7 @@
 use super::args::SortBy;
 use memtrail_model::Kind;
 use memtrail_simulate::{Hierarchy, Level, LevelCounts, PointCounts};
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
@@ -86,6 +86,12 @@ pub fn rows(points: &[Reference], counts: &[LevelCounts]) -> Vec<Row> {
     rows
 }
 
+/// The higher miss ratio first, without rounding; of equal ones the one with more misses.
+pub fn by_miss_ratio(a: &PointCounts, b: &PointCounts) -> Ordering {
+    let cross = |x: &PointCounts, y: &PointCounts| u128::from(x.misses) * u128::from(y.accesses().max(1));
+    cross(b, a).cmp(&cross(a, b)).then(b.misses.cmp(&a.misses))
+}
+
 /// Sorts rows, leaves idle ones out, and keeps evictors pointing to the right ones.
 pub fn sort(rows: Vec<Row>, by: SortBy, level: impl Fn(Kind) -> usize) -> Vec<Row> {
     let count = rows.len();
@@ -106,12 +112,7 @@ pub fn sort(rows: Vec<Row>, by: SortBy, level: impl Fn(Kind) -> usize) -> Vec<Ro
         SortBy::Accesses => numbered.sort_by_key(|(_, row)| Reverse(at(row).accesses())),
         SortBy::Hits => numbered.sort_by_key(|(_, row)| Reverse(at(row).hits)),
         SortBy::Evictions => numbered.sort_by_key(|(_, row)| Reverse(at(row).evictions)),
-        SortBy::MissRatio => numbered.sort_by(|(_, a), (_, b)| {
-            // misses/accesses of b against that of a, without rounding
-            let (a, b) = (at(a), at(b));
-            let cross = |x: PointCounts, y: PointCounts| u128::from(x.misses) * u128::from(y.accesses().max(1));
-            cross(b, a).cmp(&cross(a, b)).then(b.misses.cmp(&a.misses))
-        }),
+        SortBy::MissRatio => numbered.sort_by(|(_, a), (_, b)| by_miss_ratio(&at(a), &at(b))),
     }
     let mut new = vec![usize::MAX; count];
     for (now, (before, _)) in numbered.iter().enumerate() {

@@ -124,7 +124,7 @@ fn name_function(found: &Found, points: &[u32], module: &Module<'static>, member
                     Access::Read
                 },
                 target: first.map_or(Target::Object(None), |address| {
-                    target(found, out[same[0]].pc, pc, module, address)
+                    target(out[same[0]].pc, pc, module, address)
                 }),
                 lowest: first,
             }
@@ -143,7 +143,7 @@ fn name_function(found: &Found, points: &[u32], module: &Module<'static>, member
 }
 
 /// What a point of a module accessed, by an address: the module's data are moved as its code is.
-fn target(found: &Found, pc: u64, vaddr: u64, module: &Module<'static>, address: u64) -> Target {
+fn target(pc: u64, vaddr: u64, module: &Module<'static>, address: u64) -> Target {
     let at = address.wrapping_sub(pc.wrapping_sub(vaddr));
     let inside = |s: &memtrail_symbols::Segment| at.checked_sub(s.vaddr).is_some_and(|offset| offset < s.memsz);
     if module.segments().iter().any(inside) {
@@ -154,5 +154,5 @@ fn target(found: &Found, pc: u64, vaddr: u64, module: &Module<'static>, address:
     if address >= STACKS {
         return Target::Stack;
     }
-    Target::Object(found.variable_at(address))
+    Target::Object(None)
 }

@@ -5,6 +5,7 @@ use super::objects::{self, ObjectName};
 use super::references::{self, Reference};
 use super::run::Found;
 use super::scopes::LoopName;
+use crate::sim::rows::by_miss_ratio;
 use memtrail_analyze::tables::{self, Grouping, Pairs};
 use memtrail_analyze::tagger::Key;
 use memtrail_model::{Kind, Point};
@@ -258,12 +259,7 @@ fn order(rows: &[Row], keys: &[Vec<u32>], sort: Sort, found: &Found) -> Vec<usiz
         Sort::Hits => order.sort_by_key(|i| Reverse(at(i).hits)),
         Sort::Evictions => order.sort_by_key(|i| Reverse(at(i).evictions)),
         Sort::Writebacks => order.sort_by_key(|i| Reverse(at(i).writebacks)),
-        Sort::MissRatio => order.sort_by(|a, b| {
-            // misses/accesses of b against that of a, without rounding
-            let (a, b) = (at(a), at(b));
-            let cross = |x: PointCounts, y: PointCounts| u128::from(x.misses) * u128::from(y.accesses().max(1));
-            cross(b, a).cmp(&cross(a, b)).then(b.misses.cmp(&a.misses))
-        }),
+        Sort::MissRatio => order.sort_by(|a, b| by_miss_ratio(&at(a), &at(b))),
     }
     order
 }

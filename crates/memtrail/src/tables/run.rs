@@ -67,7 +67,7 @@ pub struct Found {
 }
 
 /// Which dimensions a tagger must track.
-pub fn dimensions(by: &[By]) -> Dimensions {
+fn dimensions(by: &[By]) -> Dimensions {
     Dimensions {
         callpath: by.contains(&By::Callpath),
         object: by.contains(&By::Object),
@@ -130,7 +130,7 @@ pub fn run(
     let limit = if pcs.is_empty() { args.limit } else { None };
     let mut selection = selection(&args.part, limit, known)?;
     let thread = selection.thread;
-    if dimensions.object && args.part.from.is_none() && args.part.to.is_none() {
+    if dimensions.object && thread.is_some() && args.part.from.is_none() && args.part.to.is_none() {
         // What a thread accesses may have been allocated by another.
         selection.thread = None;
         selection.limit = u64::MAX;
@@ -230,11 +230,6 @@ impl Found {
     /// The first level that accesses of a kind come to.
     pub fn first_level(&self, kind: Kind) -> usize {
         first_level(&self.hierarchy, kind)
-    }
-
-    /// The variable at an address of the program.
-    pub fn variable_at(&self, _address: u64) -> Option<String> {
-        None
     }
 
     /// The bytes of a group's objects: of a variable its own, of others the most that there were at a time.
