@@ -1,5 +1,6 @@
 //! One cache: its lines, what is known of each, and what helps to explain its misses.
-use super::shadow::{Shadow, WordMap};
+use super::shadow::Shadow;
+use super::words::WordMap;
 use super::Options;
 use crate::config::{Inclusion, Level, Prefetch, Write};
 use crate::sets::AnySets;

@@ -12,7 +12,8 @@
 use super::cache::{Cache, Meta, Traits, DIRTY, PREFETCHED};
 use super::machine::{forget, lose, Hits, Ledger, LevelState, Machine};
 use super::placed;
-use super::shadow::{Shadow, WordMap};
+use super::shadow::Shadow;
+use super::words::WordMap;
 use crate::config::{Hierarchy, Inclusion, Prefetch, Write};
 use crate::sets::{AnySets, Sets};
 use memtrail_model::{Access, Kind};
@@ -70,7 +71,7 @@ impl Pass<'_> {
         self.ledger.requests(request.kind).requests += 1;
         self.ledger.find(meta, request.point);
         if let Some(shadow) = &mut self.shadow {
-            shadow.hit(request.line, slot, true);
+            shadow.hit(slot, true);
         }
     }
 
@@ -103,6 +104,9 @@ impl Pass<'_> {
     fn fill(&mut self, sets: &mut impl Sets, line: u64, meta: Meta, point: u32) {
         let placed = sets.place(line);
         forget(self.gone, line);
+        if let Some(shadow) = &mut self.shadow {
+            shadow.placed(placed.slot, placed.evicted);
+        }
         let old = std::mem::replace(&mut self.meta[placed.slot as usize], meta);
         let Some(line) = placed.evicted else { return };
         self.ledger.evicted(self.traits, &old, point);
@@ -131,7 +135,7 @@ impl Pass<'_> {
         let found = sets.look_up(request.line);
         if let Some(shadow) = &mut self.shadow {
             match found {
-                Some(slot) => shadow.hit(request.line, slot, true),
+                Some(slot) => shadow.hit(slot, true),
                 None => drop(shadow.miss(request.line, true)),
             }
         }
@@ -207,7 +211,7 @@ fn hits<const COMMON: bool, S: Sets>(
         done += 1;
         if !COMMON {
             if let Some(shadow) = &mut shadow {
-                shadow.hit(line, slot, true);
+                shadow.hit(slot, true);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Requests through the caches, in full: see `docs/simulation.md`, section by section.
 use super::cache::{Cache, Meta, Traits, DIRTY, PREFETCHED};
 use super::fast::Request;
-use super::shadow::{Class, WordMap};
+use super::shadow::Class;
+use super::words::{WordMap, Words};
 use crate::config::{Inclusion, Prefetch, Write};
 use crate::counts::{LevelCounts, PointCounts, Requests, Traffic};
 use crate::sets::Sets;
@@ -85,9 +86,9 @@ pub(super) struct Ledger {
     points: Vec<PointCounts>,
     pub traffic: Traffic,
     /// By owner and evictor, if wanted.
-    evictors: Option<WordMap<u64>>,
+    evictors: Option<Words>,
     /// The same of lines that were missed later.
-    premature: WordMap<u64>,
+    premature: Words,
 }
 
 /// Two points in one word.
@@ -97,9 +98,9 @@ fn pair(owner: u32, by: u32) -> u64 {
 }
 
 /// Numbers by pairs of points.
-fn by_points<'p>(pairs: impl IntoIterator<Item = (&'p u64, &'p u64)>) -> BTreeMap<(u32, u32), u64> {
+fn by_points(pairs: impl Iterator<Item = (u64, u64)>) -> BTreeMap<(u32, u32), u64> {
     let points = |pair: u64| ((pair >> 32) as u32, pair as u32);
-    pairs.into_iter().map(|(&pair, &n)| (points(pair), n)).collect()
+    pairs.map(|(pair, n)| (points(pair), n)).collect()
 }
 
 impl LevelState {
@@ -107,8 +108,8 @@ impl LevelState {
         let ledger = Ledger {
             points: Vec::new(),
             traffic: Traffic::default(),
-            evictors: evictors.then(WordMap::default),
-            premature: WordMap::default(),
+            evictors: evictors.then(Words::default),
+            premature: Words::default(),
         };
         LevelState {
             hits: Vec::new(),
@@ -130,8 +131,8 @@ impl LevelState {
         LevelCounts {
             points,
             traffic: ledger.traffic,
-            evictors: by_points(ledger.evictors.iter().flatten()),
-            premature: by_points(&ledger.premature),
+            evictors: by_points(ledger.evictors.iter().flat_map(Words::iter)),
+            premature: by_points(ledger.premature.iter()),
             caches,
         }
     }
@@ -150,9 +151,9 @@ impl LevelState {
             *now += (*now - *before) * times;
         }
         ledger.traffic += (ledger.traffic - before.traffic) * times;
-        for (pair, now) in ledger.evictors.iter_mut().flatten() {
-            let before = before.evictors.as_ref().and_then(|e| e.get(pair));
-            *now += times * (*now - before.copied().unwrap_or(0));
+        for (pair, now) in ledger.evictors.iter_mut().flat_map(Words::iter_mut) {
+            let before = before.evictors.as_ref().map_or(0, |evictors| evictors.get(pair));
+            *now += times * (*now - before);
         }
     }
 
@@ -228,7 +229,7 @@ impl Ledger {
     #[inline]
     pub fn missed_again(&mut self, gone: &mut Option<WordMap<u64>>, line: u64) {
         if let Some(pair) = gone.as_mut().and_then(|gone| gone.remove(&line)) {
-            *self.premature.entry(pair).or_default() += 1;
+            *self.premature.at(pair) += 1;
         }
     }
 
@@ -240,7 +241,7 @@ impl Ledger {
         counts.evictions += 1;
         counts.used_bytes += traits.used_bytes(old);
         if let Some(evictors) = &mut self.evictors {
-            *evictors.entry(pair(owner, by)).or_default() += 1;
+            *evictors.at(pair(owner, by)) += 1;
         }
     }
 }
@@ -348,7 +349,7 @@ impl Machine {
         match cache.sets.look_up(line) {
             Some(slot) => {
                 if let Some(shadow) = &mut cache.shadow {
-                    shadow.hit(line, slot, places);
+                    shadow.hit(slot, places);
                 }
                 let looked = Machine::found(cache, kind, line, slot, origin);
                 match (kind, traits.write) {
@@ -447,6 +448,9 @@ impl Machine {
         let cache = &mut self.caches[at];
         let placed = cache.sets.place(line);
         forget(&mut cache.gone, line);
+        if let Some(shadow) = &mut cache.shadow {
+            shadow.placed(placed.slot, placed.evicted);
+        }
         let old = std::mem::replace(&mut cache.meta[placed.slot as usize], moved);
         if let Some(bytes) = bytes {
             cache.touch(placed.slot, bytes);
@@ -501,6 +505,9 @@ impl Machine {
                 let cache = &mut self.caches[above];
                 if let Some(slot) = cache.sets.remove(line) {
                     let old = cache.meta[slot as usize];
+                    if let Some(shadow) = &mut cache.shadow {
+                        shadow.removed(slot, line);
+                    }
                     let level = &mut self.levels[cache.level].ledger;
                     level.traffic.invalidations += 1;
                     level.evicted(&cache.traits, &old, origin.point);
@@ -534,7 +541,7 @@ impl Machine {
         let mut goes_on = traits.write == Write::Through;
         if let Some(slot) = cache.sets.look_up(line) {
             if let Some(shadow) = &mut cache.shadow {
-                shadow.hit(line, slot, places);
+                shadow.hit(slot, places);
             }
             cache.meta[slot as usize].flags |= dirty;
         } else {

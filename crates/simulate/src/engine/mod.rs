@@ -13,6 +13,7 @@ mod looped;
 mod machine;
 mod shadow;
 mod warp;
+mod words;
 
 use crate::config::{ConfigError, Hierarchy, Shared};
 use crate::counts::LevelCounts;

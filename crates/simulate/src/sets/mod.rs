@@ -13,7 +13,7 @@ mod wide;
 pub(crate) use lanes::{LaneSets, KEEPS, MOVES};
 pub(crate) use plru::PlruSets;
 pub(crate) use random::RandomSets;
-pub(crate) use wide::{WideSets, NOTHING};
+pub(crate) use wide::WideSets;
 
 use crate::config::{Level, Policy};
 

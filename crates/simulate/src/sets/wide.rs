@@ -6,7 +6,7 @@
 use super::{Index, Placed, Sets};
 
 /// No slot.
-pub(crate) const NOTHING: u32 = u32::MAX;
+const NOTHING: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) struct WideSets<const MOVE: bool> {
@@ -122,15 +122,9 @@ impl<const MOVE: bool> WideSets<MOVE> {
         self.ends[set].first = slot;
     }
 
-    /// The line in a slot, of sets from which none is ever removed; 0 if there has been none.
-    #[inline(always)]
-    pub fn line(&self, slot: u32) -> u64 {
-        self.lines[slot as usize]
-    }
-
     /// Uses the line in a slot.
     #[inline]
-    pub fn touch(&mut self, slot: u32) {
+    fn touch(&mut self, slot: u32) {
         let set = self.index.set(self.lines[slot as usize]);
         if MOVE && self.ends[set].first != slot {
             self.unlink(set, slot);
