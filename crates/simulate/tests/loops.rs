@@ -163,8 +163,45 @@ fn a_body() -> impl Strategy<Value = Vec<LoopAccess>> {
     })
 }
 
+/// Accesses of a few neighbours that move alike, each by its size, and of some that stay or move otherwise.
+fn neighbours() -> impl Strategy<Value = Vec<LoopAccess>> {
+    let one = (
+        0u64..24,
+        prop::bool::weighted(0.3),
+        prop_oneof![8 => Just(None), 1 => Just(Some(0i64)), 1 => Just(Some(8))],
+    );
+    let size = prop_oneof![Just(1u64), Just(4), Just(8), Just(32)];
+    (size, any::<bool>(), prop::collection::vec(one, 1..6)).prop_map(|(size, up, all)| {
+        let each = all
+            .into_iter()
+            .enumerate()
+            .map(|(point, (place, is_write, other))| LoopAccess {
+                size: size as u32,
+                ..access(
+                    point as u32,
+                    if is_write { Kind::Write } else { Kind::Read },
+                    (1 << 20) + place * size,
+                    other.unwrap_or(if up { size as i64 } else { -(size as i64) }),
+                )
+            });
+        each.collect()
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn neighbours_agree(
+        bodies in prop::collection::vec((neighbours(), 1u64..200), 1..6),
+        line in prop_oneof![Just(16u32), Just(64), Just(256)],
+        ways in 1u32..5,
+        sets in 1u64..4,
+    ) {
+        let level = Level::new("L1", sets * u64::from(line) * u64::from(ways), line, ways);
+        let runs: Vec<Run> = bodies.into_iter().map(|(body, trips)| Run { trips, body }).collect();
+        agree(&Hierarchy::of(vec![level]), &runs);
+    }
+
     #[test]
     fn any_loops_agree(
         mut levels in prop::collection::vec(a_level(), 1..4),

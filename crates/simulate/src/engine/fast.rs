@@ -58,7 +58,8 @@ impl Pass<'_> {
     #[inline]
     fn request(&mut self, sets: &mut impl Sets, counts: &mut [Hits], request: &Request) {
         let Some(slot) = sets.look_up(request.line) else {
-            return self.miss(sets, request.line, request.bits, request.kind, request.point);
+            self.miss(sets, request.line, request.bits, request.kind, request.point);
+            return;
         };
         let meta = &mut self.meta[slot as usize];
         let hits = &mut counts[request.point as usize];
@@ -75,9 +76,9 @@ impl Pass<'_> {
         }
     }
 
-    /// Asks for a line that is not there and places it.
+    /// Asks for a line that is not there and places it. Returns where.
     #[inline(never)]
-    pub fn miss(&mut self, sets: &mut impl Sets, line: u64, bits: u64, kind: Kind, point: u32) {
+    pub fn miss(&mut self, sets: &mut impl Sets, line: u64, bits: u64, kind: Kind, point: u32) -> u32 {
         let class = self.shadow.as_mut().map(|shadow| shadow.miss(line, true));
         self.ledger.missed(kind, class, point);
         self.ledger.missed_again(self.gone, line);
@@ -97,18 +98,18 @@ impl Pass<'_> {
             owner: point,
             flags: if kind == Kind::Write { self.traits.dirty() } else { 0 },
         };
-        self.fill(sets, line, meta, point);
+        self.fill(sets, line, meta, point)
     }
 
-    #[inline]
-    fn fill(&mut self, sets: &mut impl Sets, line: u64, meta: Meta, point: u32) {
+    #[inline(always)]
+    fn fill(&mut self, sets: &mut impl Sets, line: u64, meta: Meta, point: u32) -> u32 {
         let placed = sets.place(line);
         forget(self.gone, line);
         if let Some(shadow) = &mut self.shadow {
             shadow.placed(placed.slot, placed.evicted);
         }
         let old = std::mem::replace(&mut self.meta[placed.slot as usize], meta);
-        let Some(line) = placed.evicted else { return };
+        let Some(line) = placed.evicted else { return placed.slot };
         self.ledger.evicted(self.traits, &old, point);
         lose(self.gone, line, &old, point);
         if old.flags & DIRTY != 0 {
@@ -124,6 +125,7 @@ impl Pass<'_> {
                 });
             }
         }
+        placed.slot
     }
 
     #[inline(never)]

@@ -1,11 +1,16 @@
 //! Loops whose addresses move evenly, taken whole.
 //!
-//! **Idea.** If an iteration has found every line, the iterations that touch the same lines find them too, and leave the order of lines as it is: using lines
-//! a second time in the same order changes nothing. Until an access leaves its line, only the touched bytes have to be kept up. Beyond that, whole
+//! **Idea.** If all lines of an iteration are there at its end, the iterations that touch the same lines find them, and leave the order of lines as it is: using lines
+//! a second time in the same order changes nothing. Until an access leaves its line, only the touched bytes have to be kept up, and where the accesses go
+//! through their lines one after the other without gaps, those of all these iterations at once. Beyond that, whole
 //! stretches may be left out: see [`super::warp`].
+//!
+//! **Who touches first.** Of accesses that move alike, each by its own size, one that is ahead of another comes to every byte before it; of two in the same place, the one
+//! that is first in the body. So their bytes can be touched one access after the other, those ahead first, as if iterations did not take turns.
+//! Accesses that do not move touch nothing for the first time, after the first iteration. Those that move otherwise go by iterations.
 use super::cache::{Meta, Traits};
 use super::fast::{pass, Pass};
-use super::machine::{Hits, Machine, Origin};
+use super::machine::{LevelState, Machine, Origin};
 use super::placed;
 use super::warp::Watch;
 use crate::sets::{AnySets, Sets};
@@ -27,9 +32,12 @@ struct Lane {
     point: u32,
     /// Where its line was found last.
     slot: u32,
+    /// Logarithm of how far it moves, if that is a power of two.
+    pace: Option<u32>,
     is_write: bool,
     spatial: u64,
-    hits: u64,
+    /// Iterations in which it did not simply hit.
+    misses: u64,
 }
 
 impl Lane {
@@ -37,12 +45,50 @@ impl Lane {
     #[inline]
     fn stays(&self, within: u64) -> u64 {
         let from = self.addr & within;
-        match self.stride as i64 {
-            0 => u64::MAX,
-            stride if stride > 0 => (within - self.last - from) / stride as u64,
-            stride => from / stride.unsigned_abs(),
+        let way = match self.stride as i64 {
+            0 => return u64::MAX,
+            stride if stride > 0 => within - self.last - from,
+            _ => from,
+        };
+        match self.pace {
+            Some(pace) => way >> pace,
+            None => way / (self.stride as i64).unsigned_abs(),
         }
     }
+
+    /// Whether it moves by its own size, from one multiple of that to the next.
+    fn is_even(&self) -> bool {
+        let size = self.last + 1;
+        size.is_power_of_two() && self.addr % size == 0 && (self.stride as i64).unsigned_abs() == size
+    }
+
+    /// Touches what so many further iterations touch of its line, of at most 64 bytes. It is even.
+    #[inline]
+    fn go_through(&mut self, touched: &mut u64, within: u64, iterations: u64) {
+        let (from, size) = (self.addr & within, self.last + 1);
+        let all = u64::MAX >> (64 - iterations * size);
+        let bits = if (self.stride as i64) > 0 {
+            all << (from + size)
+        } else {
+            all << (from - iterations * size)
+        };
+        let new = bits & !*touched;
+        *touched |= bits;
+        if new != 0 {
+            self.spatial += if new == bits { iterations } else { pieces(new, size) };
+        }
+    }
+}
+
+/// How many pieces of a line, of so many bytes each, have a bit.
+#[inline]
+fn pieces(mut bits: u64, size: u64) -> u64 {
+    // The lowest bit of each piece gets all others.
+    for width in [32, 16, 8, 4, 2, 1] {
+        bits |= if width < size { bits >> width } else { 0 };
+    }
+    let lowest = u64::MAX / (u64::MAX >> (64 - size));
+    u64::from((bits & lowest).count_ones())
 }
 
 /// Why a stretch ended.
@@ -56,6 +102,8 @@ enum End {
 /// A body and how far it has come.
 struct Body {
     lanes: Vec<Lane>,
+    /// Those that move, each that is ahead of another before it; `None` if they do not all move alike and evenly.
+    alike: Option<Vec<usize>>,
     /// The lane to go on with.
     next: usize,
     /// Iterations left.
@@ -71,12 +119,18 @@ impl Body {
             kind: access.kind,
             point: access.point.0,
             slot: 0,
+            pace: (access.stride as i64)
+                .unsigned_abs()
+                .checked_ilog2()
+                .filter(|pace| 1 << pace == (access.stride as i64).unsigned_abs()),
             is_write: access.kind == Kind::Write,
             spatial: 0,
-            hits: 0,
+            misses: 0,
         };
+        let lanes: Vec<Lane> = run.body.iter().map(lane).collect();
         Body {
-            lanes: run.body.iter().map(lane).collect(),
+            alike: alike(&lanes),
+            lanes,
             next: 0,
             left: 0,
         }
@@ -92,88 +146,103 @@ impl Body {
         self.next = 0;
     }
 
-    /// Adds up what the lanes have counted.
-    fn settle(&mut self, pass: &mut Pass, hits: &mut [Hits]) {
+    /// Adds up what the lanes have counted in so many iterations.
+    fn settle(&mut self, level: &mut LevelState, iterations: u64) {
         for lane in &mut self.lanes {
-            let (found, spatial) = (std::mem::take(&mut lane.hits), std::mem::take(&mut lane.spatial));
-            if found > 0 {
-                let counts = &mut hits[lane.point as usize];
-                counts.hits += found;
-                counts.spatial += spatial;
-                pass.ledger.requests(lane.kind).requests += found;
-            }
+            let found = iterations - std::mem::take(&mut lane.misses);
+            let counts = &mut level.hits[lane.point as usize];
+            counts.hits += found;
+            counts.spatial += std::mem::take(&mut lane.spatial);
+            level.ledger.requests(lane.kind).requests += found;
         }
     }
 }
 
-/// Iterations that touch the lines that the one before has found.
+/// The lanes that move, those ahead first, if they move alike and evenly.
+fn alike(lanes: &[Lane]) -> Option<Vec<usize>> {
+    let mut moving: Vec<usize> = (0..lanes.len()).filter(|&at| lanes[at].stride != 0).collect();
+    let first = &lanes[*moving.first()?];
+    let all = moving
+        .iter()
+        .all(|&at| lanes[at].is_even() && lanes[at].stride == first.stride);
+    if !all {
+        return None;
+    }
+    let up = (first.stride as i64) > 0;
+    moving.sort_by_key(|&at| if up { !lanes[at].addr } else { lanes[at].addr });
+    Some(moving)
+}
+
+/// Iterations after the one at hand that touch the same lines. The addresses stay where they are.
 #[inline]
 fn same_lines(body: &mut Body, meta: &mut [Meta], traits: &Traits, iterations: u64) {
     let within = traits.line - 1;
-    for _ in 0..iterations {
-        for lane in &mut body.lanes {
-            lane.addr = lane.addr.wrapping_add(lane.stride);
-            let bits = traits.bits(lane.addr & within, lane.last + 1);
-            let touched = &mut meta[lane.slot as usize].touched;
-            lane.spatial += u64::from(bits & !*touched != 0);
-            *touched |= bits;
-            lane.hits += 1;
+    match &body.alike {
+        Some(moving) if traits.unit == 0 => {
+            for &at in moving {
+                let lane = &mut body.lanes[at];
+                lane.go_through(&mut meta[lane.slot as usize].touched, within, iterations);
+            }
+        }
+        _ => {
+            for iteration in 1..=iterations {
+                for lane in &mut body.lanes {
+                    let addr = lane.addr.wrapping_add(iteration.wrapping_mul(lane.stride));
+                    let bits = traits.bits(addr & within, lane.last + 1);
+                    let touched = &mut meta[lane.slot as usize].touched;
+                    lane.spatial += u64::from(bits & !*touched != 0);
+                    *touched |= bits;
+                }
+            }
         }
     }
-    body.left -= iterations;
 }
 
 /// Iterations at the first cache.
 #[inline(never)]
-fn stretch<S: Sets>(sets: &mut S, pass: &mut Pass, hits: &mut [Hits], body: &mut Body) -> End {
+fn stretch<S: Sets>(sets: &mut S, pass: &mut Pass, body: &mut Body) -> End {
     let traits = *pass.traits;
     let (shift, within, dirty) = (traits.shift, traits.line - 1, traits.dirty());
     while body.left > 0 {
+        // Whether all lines of this iteration are there at its end.
         let mut all = body.next == 0;
         let mut stays = u64::MAX;
         for at in body.next..body.lanes.len() {
-            let lane = &mut body.lanes[at];
+            let (before, rest) = body.lanes.split_at_mut(at);
+            let lane = &mut rest[0];
             let from = lane.addr & within;
             if lane.kind > Kind::Write || lane.last > within - from {
                 body.next = at;
-                body.settle(pass, hits);
+                lane.misses += 1;
                 return End::Special(at);
             }
+            stays = stays.min(lane.stays(within));
             let line = lane.addr >> shift;
             let bits = traits.bits(from, lane.last + 1);
             let Some(slot) = sets.look_up(line) else {
-                all = false;
-                pass.miss(sets, line, bits, lane.kind, lane.point);
+                lane.misses += 1;
+                lane.slot = pass.miss(sets, line, bits, lane.kind, lane.point);
+                all &= before.iter().all(|other| other.slot != lane.slot);
                 continue;
             };
             let meta = &mut pass.meta[slot as usize];
             pass.ledger.find(meta, lane.point);
             lane.spatial += u64::from(bits & !meta.touched != 0);
-            lane.hits += 1;
             lane.slot = slot;
             meta.touched |= bits;
             if lane.is_write {
                 meta.flags |= dirty;
             }
-            stays = stays.min(lane.stays(within));
         }
-        body.advance(1);
-        if all && stays > 0 && body.left > 0 {
-            let more = stays.min(body.left);
-            // They begin from where the iteration before was.
-            for lane in &mut body.lanes {
-                lane.addr = lane.addr.wrapping_sub(lane.stride);
-            }
+        let more = if all { stays.min(body.left - 1) } else { 0 };
+        if more > 0 {
             same_lines(body, pass.meta, &traits, more);
-            for lane in &mut body.lanes {
-                lane.addr = lane.addr.wrapping_add(lane.stride);
-            }
         }
+        body.advance(1 + more);
         if pass.out.as_ref().is_some_and(|out| out.len() >= QUEUE) {
             break;
         }
     }
-    body.settle(pass, hits);
     End::Here
 }
 
@@ -215,13 +284,14 @@ impl Machine {
 
     /// Simulates the iterations that are left of a body.
     fn iterate(&mut self, first: usize, body: &mut Body) {
+        let iterations = body.left;
         while body.left > 0 {
             let mut queue = std::mem::take(&mut self.queues.0);
             let cache = &mut self.caches[first];
-            let (sets, mut first_pass, hits) = pass(cache, &mut self.levels[cache.level], &mut queue);
+            let (sets, mut first_pass, _) = pass(cache, &mut self.levels[cache.level], &mut queue);
             let end = match sets {
-                AnySets::Lru8(sets) => stretch(sets, &mut first_pass, hits, body),
-                sets => stretch(sets, &mut first_pass, hits, body),
+                AnySets::Lru8(sets) => stretch(sets, &mut first_pass, body),
+                sets => stretch(sets, &mut first_pass, body),
             };
             self.queues.0 = queue;
             self.further(first);
@@ -236,6 +306,7 @@ impl Machine {
                 }
             }
         }
+        body.settle(&mut self.levels[self.caches[first].level], iterations);
     }
 }
 
@@ -259,4 +330,19 @@ fn movers(run: &LoopRun<'_>) -> Option<Vec<Mover>> {
         })
     };
     run.body.iter().map(mover).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_with_a_bit_are_counted() {
+        for size in [1, 2, 4, 8, 16, 32, 64] {
+            assert_eq!(pieces(u64::MAX, size), 64 / size);
+            assert_eq!(pieces(0, size), 0);
+            assert_eq!(pieces(1 << 63 | 1, size), if size == 64 { 1 } else { 2 });
+        }
+        assert_eq!(pieces(0x00ff_8000_0001_0100, 8), 4);
+    }
 }

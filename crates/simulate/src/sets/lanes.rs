@@ -214,7 +214,7 @@ impl<W: Lanes, const MOVE: bool> Sets for LaneSets<W, MOVE> {
         Some((set * self.ways + way) as u32)
     }
 
-    #[inline]
+    #[inline(always)]
     fn place(&mut self, line: u64) -> Placed {
         let set = self.index.set(line);
         let way = self.last(set);
