@@ -17,6 +17,7 @@ use super::words::WordMap;
 use crate::config::{Hierarchy, Inclusion, Prefetch, Write};
 use crate::sets::{AnySets, Sets};
 use memtrail_model::{Access, Kind};
+use safe_arch::prefetch_t0;
 
 /// Whether a hierarchy can go the short way.
 pub(super) fn is_plain(hierarchy: &Hierarchy) -> bool {
@@ -28,6 +29,11 @@ pub(super) fn is_plain(hierarchy: &Hierarchy) -> bool {
             && level.allocate
     })
 }
+
+/// Of caches with so many lines, what is looked up next is fetched in advance: they do not fit into the nearest caches of the machine that simulates them.
+const LARGE: usize = 1 << 14;
+/// By half as many requests.
+const AHEAD: usize = 6;
 
 /// What a cache asks of the next level.
 #[derive(Clone, Copy, Debug)]
@@ -260,8 +266,18 @@ fn first_level<const COMMON: bool, S: Sets>(
 }
 
 /// What another level asks for.
+#[inline(never)]
 fn next_level<S: Sets>(sets: &mut S, pass: &mut Pass, counts: &mut [Hits], batch: &[Request]) {
-    for request in batch {
+    let is_large = pass.meta.len() >= LARGE;
+    for (at, request) in batch.iter().enumerate() {
+        if is_large {
+            if let Some(coming) = batch.get(at + 2 * AHEAD) {
+                sets.approach(coming.line);
+            }
+            if let Some(slot) = batch.get(at + AHEAD).and_then(|next| sets.expect(next.line)) {
+                prefetch_t0(&pass.meta[slot as usize]);
+            }
+        }
         if request.is_write_back {
             pass.write_back(sets, request);
         } else {
@@ -323,6 +339,7 @@ impl Machine {
             let out = &mut self.queues.1;
             let (sets, mut next, hits) = pass(cache, level, out);
             match sets {
+                AnySets::Lru8(sets) => next_level(sets, &mut next, hits, &queue),
                 AnySets::Lru16(sets) => next_level(sets, &mut next, hits, &queue),
                 sets => next_level(sets, &mut next, hits, &queue),
             }

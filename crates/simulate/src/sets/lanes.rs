@@ -11,6 +11,7 @@
 //! **Invariants.** The ranks of a set are a permutation of 0 … ways − 1; bytes of ways that do not exist are [`NEVER`]. Free ways have the
 //! highest ranks, so that the way of the highest rank is the one to fill or to evict.
 use super::{Index, Placed, Sets};
+use safe_arch::prefetch_t0;
 
 /// A line that is found is used: LRU.
 pub(crate) const MOVES: bool = true;
@@ -249,6 +250,20 @@ impl<W: Lanes, const MOVE: bool> Sets for LaneSets<W, MOVE> {
 
     fn line_in(&self, slot: u32) -> Option<u64> {
         Some(self.lines[slot as usize]).filter(|&line| line != FREE)
+    }
+
+    #[inline(always)]
+    fn approach(&self, line: u64) {
+        prefetch_t0(&self.heads[self.index.set(line)]);
+    }
+
+    #[inline(always)]
+    fn expect(&self, line: u64) -> Option<u32> {
+        let set = self.index.set(line);
+        let like = self.heads[set].hashes.like(hash(line)).keep(self.exist);
+        let slot = set * self.ways + like.lowest().unwrap_or(self.last(set));
+        prefetch_t0(&self.lines[slot]);
+        Some(slot as u32)
     }
 }
 

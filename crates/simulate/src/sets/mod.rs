@@ -37,6 +37,14 @@ pub(crate) trait Sets {
     fn remove(&mut self, line: u64) -> Option<u32>;
     /// The line in a slot.
     fn line_in(&self, slot: u32) -> Option<u64>;
+    /// A line will be looked up before long: its set should be at hand by then.
+    #[inline(always)]
+    fn approach(&self, _line: u64) {}
+    /// It will be very soon, and most probably be in, or go to, this slot.
+    #[inline(always)]
+    fn expect(&self, _line: u64) -> Option<u32> {
+        None
+    }
 }
 
 /// From line numbers to sets.
