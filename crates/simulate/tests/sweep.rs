@@ -109,6 +109,33 @@ fn configs() -> impl Strategy<Value = Vec<SweepConfig>> {
     prop::collection::vec(config(), 1..14)
 }
 
+/// A few arrays, gone through together, again and again: places in the first iteration, how far they move, and iterations.
+fn rounds() -> impl Strategy<Value = Vec<Vec<Access>>> {
+    let place = (
+        0u64..4,
+        0u64..40,
+        prop_oneof![5 => Just(8u32), 1 => Just(100)],
+        any::<bool>(),
+    );
+    let arrays = prop::collection::vec(place, 1..8);
+    let one = (arrays, prop_oneof![Just(0u64), Just(1), Just(8), Just(40)], 1u64..120);
+    prop::collection::vec(one, 1..12).prop_map(|all| {
+        let loops = all.into_iter().map(|(arrays, stride, iterations)| {
+            let iteration = move |i: u64| {
+                arrays
+                    .clone()
+                    .into_iter()
+                    .map(move |(array, offset, size, is_write)| Access {
+                        kind: if is_write { Kind::Write } else { Kind::Read },
+                        ..reads([(array << 16) + 8 * offset + i * stride], size)[0]
+                    })
+            };
+            (0..iterations).flat_map(iteration).collect()
+        });
+        loops.collect()
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -118,6 +145,15 @@ proptest! {
         for (&config, counts) in configs.iter().zip(counts) {
             prop_assert_eq!(counts, naive(config, &stream, |thread| thread), "{}", config);
         }
+    }
+
+    #[test]
+    fn rounds_count_as_often_as_they_come(configs in configs(), stream in rounds(), only_lru in any::<bool>()) {
+        let policy = |config: SweepConfig| if only_lru { Policy::Lru } else { config.policy };
+        let configs: Vec<SweepConfig> =
+            configs.into_iter().map(|config| SweepConfig { policy: policy(config), ..config }).collect();
+        let expected: Vec<SweepCounts> = configs.iter().map(|&config| naive(config, &stream, |thread| thread)).collect();
+        prop_assert_eq!(swept(Sweep::new(&configs).unwrap(), &stream), expected);
     }
 
     #[test]

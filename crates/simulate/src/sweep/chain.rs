@@ -16,6 +16,7 @@ use super::full::Full;
 use super::lanes::Lane;
 use super::packed::Packed;
 use super::plan::{ChainPlan, Node};
+use super::rounds::{Rounds, Weighed};
 use super::tally::Tally;
 
 /// A touch of a line of a chain.
@@ -25,6 +26,8 @@ pub struct Event<T> {
     pub set: u32,
     pub page: T,
     pub tag: u16,
+    /// How often it counts.
+    pub weight: u16,
 }
 
 /// A touch whose page has been numbered.
@@ -33,6 +36,38 @@ pub struct Numbered<T> {
     pub line: u64,
     pub page: T,
     pub tag: u16,
+    /// How often it counts.
+    pub weight: u16,
+}
+
+impl<T: Lane> Weighed for Numbered<T> {
+    #[inline(always)]
+    fn is_like(&self, other: &Self) -> bool {
+        self.line == other.line
+    }
+    #[inline(always)]
+    fn tag(&self) -> u16 {
+        self.tag
+    }
+    #[inline(always)]
+    fn weight(&mut self) -> &mut u16 {
+        &mut self.weight
+    }
+}
+
+impl<T: Lane> Weighed for Event<T> {
+    #[inline(always)]
+    fn is_like(&self, other: &Self) -> bool {
+        (self.set == other.set) & (self.page == other.page)
+    }
+    #[inline(always)]
+    fn tag(&self) -> u16 {
+        self.tag
+    }
+    #[inline(always)]
+    fn weight(&mut self) -> &mut u16 {
+        &mut self.weight
+    }
 }
 
 /// Makes labels under some number of sets from those under the most.
@@ -191,6 +226,8 @@ pub struct Chain<T> {
     label: Label,
     /// The most recent line of each of the fewest sets: most touches end here.
     recent: Vec<T>,
+    /// Unless there are lists of FIFO.
+    rounds: Option<Rounds>,
     steps: Vec<Step<T>>,
 }
 
@@ -229,6 +266,7 @@ impl<T: Lane> Chain<T> {
             shift: plan.line - shortest,
             label: Label::of(fewest, most),
             recent: vec![T::default(); fewest as usize],
+            rounds: plan.is_lru().then(Rounds::default),
             steps,
         }
     }
@@ -251,6 +289,7 @@ impl<T: Lane> Chain<T> {
                 set,
                 page: touch.page,
                 tag: touch.tag,
+                weight: touch.weight,
             };
             n += usize::from(before != touch.page);
         }
@@ -263,6 +302,9 @@ impl<T: Lane> Chain<T> {
         } else {
             self.begin::<false>(touches, events)
         };
+        if let Some(rounds) = &mut self.rounds {
+            n = rounds.fold(&mut events[..n]);
+        }
         for step in &mut self.steps {
             match step {
                 Step::Lru(lists) => {
@@ -308,6 +350,7 @@ impl Chain<u16> {
             shift: self.shift,
             label: self.label,
             recent: self.recent.into_iter().map(u32::from).collect(),
+            rounds: self.rounds,
             steps: self.steps.into_iter().map(widen).collect(),
         }
     }

@@ -3,7 +3,8 @@ use super::chain::{Buffers, Chain, Event, Numbered};
 use super::front::{Batch, Touch, BATCH};
 use super::lanes::Lane;
 use super::pages::Pages;
-use super::plan::{groups, GroupPlan, Node};
+use super::plan::{groups, ChainPlan, GroupPlan, Node};
+use super::rounds::Rounds;
 
 /// Chains that share their pages' numbers.
 struct Group<T> {
@@ -12,6 +13,8 @@ struct Group<T> {
     pages: Pages<T>,
     chains: Vec<Chain<T>>,
     numbered: Vec<Numbered<T>>,
+    /// Unless there are lists of FIFO.
+    rounds: Option<Rounds>,
     buffers: Buffers<T>,
 }
 
@@ -20,6 +23,7 @@ fn buffers<T: Lane>() -> Buffers<T> {
         set: 0,
         page: T::default(),
         tag: 0,
+        weight: 0,
     };
     std::array::from_fn(|_| Box::new([empty; BATCH]))
 }
@@ -31,6 +35,7 @@ impl<T: Lane> Group<T> {
             pages,
             chains: plan.chains.iter().map(|chain| Chain::new(chain, shortest)).collect(),
             numbered: Vec::with_capacity(BATCH),
+            rounds: plan.chains.iter().all(ChainPlan::is_lru).then(Rounds::default),
             buffers: buffers(),
         }
     }
@@ -44,7 +49,12 @@ impl<T: Lane> Group<T> {
             line: touch.line,
             page: pages.number(touch.line >> *page),
             tag: touch.tag,
+            weight: 1,
         }));
+        if let Some(rounds) = &mut self.rounds {
+            let left = rounds.fold(&mut self.numbered);
+            self.numbered.truncate(left);
+        }
     }
 
     fn take(&mut self, batch: &Batch) {
@@ -103,6 +113,7 @@ impl AnyGroup {
                 pages: group.pages.widen(),
                 chains: chains.into_iter().map(Chain::widen).collect(),
                 numbered: Vec::with_capacity(BATCH),
+                rounds: group.rounds.take(),
                 buffers: buffers(),
             }));
         }

@@ -36,6 +36,12 @@ pub struct ChainPlan {
     pub nodes: Vec<Node>,
 }
 
+impl ChainPlan {
+    pub fn is_lru(&self) -> bool {
+        self.nodes.iter().all(|node| !node.fifo)
+    }
+}
+
 /// Chains with common pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupPlan {

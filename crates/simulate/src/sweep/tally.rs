@@ -65,11 +65,12 @@ impl Tally {
         }
     }
 
-    pub fn add(&mut self, tag: u16, distance: usize) {
+    /// So many touches with the same distance; parts come one by one.
+    pub fn add(&mut self, tag: u16, distance: usize, weight: u16) {
         let step = self.step(distance);
         if tag < PART {
             let row = self.row(tag);
-            self.counts[row + step] += 1;
+            self.counts[row + step] += u64::from(weight);
         } else {
             part(&mut self.worst, tag, step);
         }
