@@ -185,7 +185,7 @@ fn plain<const COMMON: bool>(access: &Access, traits: &Traits, space: u64) -> Op
 /// The accesses at the beginning of a batch that are hits and nothing else. Returns how many there were, and how many of them were writes.
 /// In the common case there are no calls in this loop, so that it has the registers to itself.
 #[inline(always)]
-fn hits<const COMMON: bool, S: Sets>(
+fn hits<const COMMON: bool, const CLASSES: bool, S: Sets>(
     sets: &mut S,
     meta: &mut [Meta],
     mut shadow: Option<&mut Shadow>,
@@ -217,7 +217,7 @@ fn hits<const COMMON: bool, S: Sets>(
         meta.flags |= dirty & u32::from(is_write).wrapping_neg();
         writes += u64::from(is_write);
         done += 1;
-        if !COMMON {
+        if CLASSES {
             if let Some(shadow) = &mut shadow {
                 shadow.hit(slot, true);
             }
@@ -228,9 +228,9 @@ fn hits<const COMMON: bool, S: Sets>(
 
 /// A batch of the program's accesses at the first cache, up to one that needs more. Returns how many were dealt with.
 ///
-/// `COMMON`: addresses are taken as they are, lines have at most 64 bytes, and there are no classes.
+/// `COMMON`: addresses are taken as they are, and lines have at most 64 bytes. `CLASSES`: there may be classes.
 #[inline(never)]
-fn first_level<const COMMON: bool, S: Sets>(
+fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
     sets: &mut S,
     pass: &mut Pass,
     counts: &mut [Hits],
@@ -241,7 +241,8 @@ fn first_level<const COMMON: bool, S: Sets>(
     let mut done = 0;
     while done < batch.len() {
         let shadow = pass.shadow.as_deref_mut();
-        let (found, writes) = hits::<COMMON, S>(sets, pass.meta, shadow, counts, &traits, space, &batch[done..]);
+        let (found, writes) =
+            hits::<COMMON, CLASSES, S>(sets, pass.meta, shadow, counts, &traits, space, &batch[done..]);
         pass.ledger.traffic.writes.requests += writes;
         pass.ledger.traffic.reads.requests += found as u64 - writes;
         done += found;
@@ -310,11 +311,14 @@ impl Machine {
         let level = &mut self.levels[cache.level];
         let mut queue = std::mem::take(&mut self.queues.0);
         let (sets, mut first, hits) = pass(cache, level, &mut queue);
-        let common = space == 0 && first.traits.unit == 0 && first.shadow.is_none();
+        let common = space == 0 && first.traits.unit == 0;
         let done = match sets {
-            AnySets::Lru8(sets) if common => first_level::<true, _>(sets, &mut first, hits, space, batch),
-            AnySets::Lru8(sets) => first_level::<false, _>(sets, &mut first, hits, space, batch),
-            sets => first_level::<false, _>(sets, &mut first, hits, space, batch),
+            AnySets::Lru8(sets) if common && first.shadow.is_none() => {
+                first_level::<true, false, _>(sets, &mut first, hits, space, batch)
+            }
+            AnySets::Lru8(sets) if common => first_level::<true, true, _>(sets, &mut first, hits, space, batch),
+            AnySets::Lru8(sets) => first_level::<false, true, _>(sets, &mut first, hits, space, batch),
+            sets => first_level::<false, true, _>(sets, &mut first, hits, space, batch),
         };
         self.queues.0 = queue;
         self.further(at);
