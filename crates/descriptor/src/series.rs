@@ -53,6 +53,17 @@ impl Past {
         self.last = number;
     }
 
+    /// Takes in the number that came, and tells what it was: 0 if expected, 1 if the other prediction, 2 if neither.
+    #[inline(always)]
+    pub fn code(&mut self, number: u64) -> u8 {
+        let (expected, other) = (self.predict(self.back), self.predict(!self.back));
+        let unexpected = number != expected;
+        let turned = unexpected & (number == other);
+        self.back ^= turned;
+        self.update(number);
+        u8::from(unexpected) + u8::from(unexpected & !turned)
+    }
+
     /// Takes in numbers, from `at` on every `apart`, as long as they are as expected. Returns how many.
     #[inline]
     pub fn follow(&mut self, numbers: &[u64], mut at: usize, apart: usize) -> usize {
