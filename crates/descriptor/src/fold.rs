@@ -25,7 +25,7 @@ const FEWEST_TRIPS: usize = 3;
 /// Leaves a loop at the top must stand for.
 const FEWEST_LEAVES: u64 = 48;
 /// Loops are made if they stand for at least one event in so many.
-const WORTHWHILE: usize = 32;
+const WORTHWHILE: usize = 8;
 /// Events that are looked at in one go, and after how many goes without a find some are left out.
 const STRETCH: usize = 512;
 const PATIENCE: usize = 8;
