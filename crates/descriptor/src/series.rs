@@ -3,6 +3,7 @@
 //! There are two predictions: the last number, moved by the last distance seen twice in a row (*on*); and the number before the
 //! last (*back*). A column expects the one that was right when last the expectation failed, at first *on*. Encoder and decoder
 //! both run this code on the same numbers, so that their states agree.
+use crate::decode::{MISS, OTHER};
 
 /// A column's past.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,7 +54,7 @@ impl Past {
         self.last = number;
     }
 
-    /// Takes in the number that came, and tells what it was: 0 if expected, 1 if the other prediction, 2 if neither.
+    /// Takes in the number that came. Its code: 0 if it was expected, [`OTHER`], or [`MISS`].
     #[inline(always)]
     pub fn code(&mut self, number: u64) -> u8 {
         let (expected, other) = (self.predict(self.back), self.predict(!self.back));
@@ -61,6 +62,7 @@ impl Past {
         let turned = unexpected & (number == other);
         self.back ^= turned;
         self.update(number);
+        const { assert!(OTHER == 1 && MISS == 2) };
         u8::from(unexpected) + u8::from(unexpected & !turned)
     }
 

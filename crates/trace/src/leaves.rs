@@ -224,7 +224,8 @@ impl Numbers {
         }
         let mut leaf = block.first_leaf as usize;
         for (id, words) in (block.id..).zip(lengths) {
-            self.0.resize((leaf + 1 + sides as usize).max(self.0.len()), Number::default());
+            self.0
+                .resize((leaf + 1 + sides as usize).max(self.0.len()), Number::default());
             for exit in 0..=sides {
                 let fits = exit < EXITS && id <= LAST && words > 0;
                 self.0[leaf] = Number {
@@ -387,3 +388,7 @@ impl Visit for Words<'_> {
         true
     }
 }
+
+#[cfg(test)]
+#[path = "leaves_tests.rs"]
+mod tests;
