@@ -169,9 +169,10 @@ impl Coded {
 /// Hands on the places of all bytes that are not 0.
 #[inline]
 fn for_each_set(bytes: &[u8], mut each: impl FnMut(usize, u8)) {
-    let (words, rest) = bytes.as_chunks();
-    for (i, word) in words.iter().enumerate() {
-        let mut left = u64::from_le_bytes(*word);
+    let words = bytes.chunks_exact(8);
+    let rest = words.remainder();
+    for (i, word) in words.enumerate() {
+        let mut left = word.iter().rev().fold(0, |w, &b| w << 8 | u64::from(b));
         while left != 0 {
             let byte = left.trailing_zeros() as usize / 8;
             each(8 * i + byte, word[byte]);
