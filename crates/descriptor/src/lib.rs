@@ -21,7 +21,7 @@
 //! Not for: what events mean. An [`Alphabet`] tells how many parameters a leaf has, and which of
 //! them are likely related; memory accesses, I/O calls and messages are all the same here.
 #![no_std]
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 extern crate alloc;
 
@@ -33,7 +33,6 @@ mod encode;
 mod events;
 mod fold;
 mod learn;
-mod prefetch;
 mod series;
 mod stitch;
 mod streams;
