@@ -565,7 +565,12 @@ pub struct Tally {
     outcomes: Vec<Outcome>,
     /// Accesses of all.
     accesses: u64,
+    /// The leaves that were counted since somebody took them; [`NO_LEAF`] for records that were counted in another way.
+    pub(crate) leaves: Vec<u32>,
 }
+
+/// Stands for a record, or for what says how the one before it ended, that has to be looked at to know its leaf.
+pub const NO_LEAF: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
@@ -600,6 +605,14 @@ impl<'x> Counter<'x> {
             counts: Counts::default(),
             tally: Tally::default(),
         }
+    }
+
+    /// The numbers of the leaves that were counted since they were forgotten: see [`Piece::leaves`](crate::Piece::leaves).
+    pub fn leaves(&self) -> &[u32] {
+        &self.tally.leaves
+    }
+    pub fn forget_leaves(&mut self) {
+        self.tally.leaves.clear();
     }
 
     /// Accesses so far.
@@ -660,6 +673,11 @@ impl Consumer for Counter<'_> {
     fn tally(&mut self, table: &Table) -> Option<&mut Tally> {
         self.tally.know(table);
         Some(&mut self.tally)
+    }
+
+    fn passed(&mut self, records: usize) {
+        let leaves = &mut self.tally.leaves;
+        leaves.resize(leaves.len() + records, NO_LEAF);
     }
 
     #[inline]

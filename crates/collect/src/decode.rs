@@ -80,6 +80,8 @@ pub trait Consumer {
     /// Where executions are counted by how they ended, one entry for each of the table's outcomes. This takes the place
     /// of [`Consumer::run`] where it can, unless addresses are needed.
     fn tally(&mut self, table: &Table) -> Option<&mut Tally>;
+    /// So many records were passed that the tally does not have.
+    fn passed(&mut self, _records: usize) {}
     /// Whether [`Consumer::linear`] may take the place of [`Consumer::run`].
     fn takes_linear(&self) -> bool {
         false
@@ -310,6 +312,8 @@ impl ThreadDecoder {
             }
             let held = std::mem::take(&mut self.held);
             at = self.block(table, &held, words, 0, consumer)?;
+            // What said how it ended: it is in the words before itself.
+            consumer.passed(usize::from(at > 0));
             self.held = held;
             self.held.clear();
         }
@@ -335,10 +339,13 @@ impl ThreadDecoder {
             };
             if !(FIRST_BLOCK..LEFT).contains(&words[at]) {
                 self.special(&words[at..next], consumer)?;
+                consumer.passed(1);
                 at = next;
             } else if next < words.len() && words[next] != END {
                 at = self.block(table, &words[at..next], words, next, consumer)?;
+                consumer.passed(1 + usize::from(words[next] == CUT));
             } else {
+                consumer.passed(1);
                 self.held.extend_from_slice(&words[at..next]);
                 return Ok(Fed::End(next));
             }

@@ -37,6 +37,9 @@ pub struct Piece<'w> {
     pub state: &'w State,
     /// Whole records.
     pub words: &'w [u64],
+    /// The number of each record's leaf ([`Block::first_leaf`]), or [`NO_LEAF`](crate::NO_LEAF) for one record that has to be looked at,
+    /// with the LEFT behind it if there is one; or nothing at all.
+    pub leaves: &'w [u32],
 }
 
 /// Whoever stores what was drained.
@@ -443,6 +446,7 @@ impl<'s, S: Sink> Drain<'s, S> {
         });
         counted.pid = control.pid.load(Ordering::Relaxed) as i32;
         let state = counted.decoder.state();
+        self.counter.forget_leaves();
         let end = counted.decoder.feed_some(&self.table, words, &mut self.counter)?;
         if end == 0 {
             return Ok(());
@@ -462,6 +466,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             accesses,
             state: &state,
             words: &words[..end],
+            leaves: self.counter.leaves(),
         })?;
         Ok(())
     }

@@ -35,7 +35,7 @@ mod supervise;
 mod table;
 mod walk;
 
-pub use consume::{Counter, Expander, Tally};
+pub use consume::{Counter, Expander, Tally, NO_LEAF};
 pub use counts::Counts;
 pub use decode::{tail, Consumer, Cut, Fed, Mark, Run, State, Tail, ThreadDecoder};
 pub use drain::{CollectError, Drained, Piece, Sink};

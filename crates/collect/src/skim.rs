@@ -8,6 +8,8 @@
 //! ends; they follow from its first record, the number of iterations and the last record, so they
 //! are made then and not before.
 //!
+//! On the way it notes the number of each record's leaf, so that whoever stores the records need not look for them again.
+//!
 //! **Invariant.** What a decoder knows after skimming is what it would know after decoding.
 use crate::consume::Tally;
 use crate::decode::{step_by, Consumer, InLoop, ThreadDecoder};
@@ -53,6 +55,7 @@ impl Skim<'_> {
             self.progress.block = NO_BLOCK;
             self.rsp = self.rsp.wrapping_add(by as i64 as u64);
             self.tally.add(hot.outcome, 1)?;
+            self.tally.leaves.push(hot.leaf);
             return Some(next);
         }
         if follows == head {
@@ -78,6 +81,8 @@ impl Skim<'_> {
             n += 1;
         }
         self.tally.add(hot.outcome, n)?;
+        let leaves = &mut self.tally.leaves;
+        leaves.resize(leaves.len() + n as usize, hot.leaf);
         self.rsp = self.rsp.wrapping_add((by as i64 as u64).wrapping_mul(n));
         self.progress.iterations += n;
         self.progress.last = Some(at - length);
@@ -112,12 +117,15 @@ impl Skim<'_> {
             return None;
         }
         let mut rsp = self.rsp.wrapping_add((by as i64 as u64).wrapping_mul(trips));
+        let mut leaf = hot.leaf;
         if let Some((outcome, carry)) = side {
+            leaf += outcome - hot.outcome;
             let Carry::Add(by) = carry else { return None };
             rsp = rsp.wrapping_add(by as i64 as u64);
             self.tally.add(outcome, 1)?;
         }
         self.tally.add(hot.outcome, trips)?;
+        self.tally.leaves.push(leaf);
         self.rsp = rsp;
         self.progress.block = NO_BLOCK;
         Some(next + usize::from(side.is_some()))
@@ -158,6 +166,7 @@ impl Skim<'_> {
             self.progress.block = NO_BLOCK;
         }
         self.tally.add(outcome, 1)?;
+        self.tally.leaves.push(hot.leaf + (outcome - hot.outcome));
         self.rsp = rsp;
         Some(next)
     }

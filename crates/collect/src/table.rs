@@ -28,6 +28,9 @@ pub struct Block {
     pub plan: Plan,
     /// Where each value word of the record comes from: the number of a general register, or [`NO_REGISTER`].
     pub sources: Box<[u8]>,
+    /// The number of the first of its *leaves*: one for a whole record and one for each way out before its end; then the same
+    /// for the record of a loop's later iterations.
+    pub first_leaf: u32,
     /// The reference points of each of the plan's accesses.
     pub(crate) points: Box<[Points]>,
     /// Those of its instructions' fetches, if the table numbers them.
@@ -70,6 +73,8 @@ pub(crate) struct Hot {
     pub block: u32,
     /// Index into [`Table::outcomes`] and the ways out of a whole execution; its sides follow.
     pub outcome: u32,
+    /// The number of the leaf that is the whole record; those left early follow.
+    pub leaf: u32,
 }
 
 /// What part a record plays.
@@ -121,6 +126,7 @@ const NOTHING: Hot = Hot {
     carry: Carry::Other,
     block: 0,
     outcome: 0,
+    leaf: 0,
 };
 
 /// All blocks of a session by id.
@@ -136,6 +142,8 @@ pub struct Table {
     /// By `id - FIRST_BLOCK`: [`Hot::words`] once more, or 0 if that is more than 255. Reading a thread's
     /// records is a chain of looking up lengths: it runs as fast as the cache that holds this.
     lengths: Vec<u8>,
+    /// Leaves in all.
+    leaves: u32,
     outcomes: Vec<Counts>,
     /// As `outcomes`; the end of a block is the way out past its last instruction.
     ways: Vec<Way>,
@@ -151,6 +159,7 @@ impl Table {
             numbers_fetches: false,
             ids: Vec::new(),
             lengths: Vec::new(),
+            leaves: 0,
             outcomes: Vec::new(),
             ways: Vec::new(),
         }
@@ -247,6 +256,7 @@ impl Table {
         }
         let points = self.points.of(&plan);
         let mut block = Block::new(id, plan, sources, points);
+        block.first_leaf = self.leaves;
         if self.numbers_fetches {
             block.fetches = self.points.fetches(&block.plan);
         }
@@ -266,7 +276,9 @@ impl Table {
                 carry: ways[0].carry,
                 block: self.blocks.len() as u32,
                 outcome,
+                leaf: self.leaves,
             };
+            self.leaves += 1 + block.plan.sides.len() as u32;
             self.lengths[first + i] = u8::try_from(entry.words).unwrap_or(0);
         }
         self.ways.extend(ways);
@@ -323,6 +335,7 @@ impl Block {
                 .wrapping_add(plan.insn_offsets.last().copied().unwrap_or(0).into()),
             plan,
             sources,
+            first_leaf: 0,
             points,
             fetches: Box::default(),
         }

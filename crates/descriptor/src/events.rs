@@ -2,8 +2,29 @@
 use crate::dictionary::{Definition, Dictionary};
 use alloc::vec::Vec;
 
-/// Parameters that are added in one step.
-pub const SHORT: usize = 4;
+/// Events of a [`Batch`], at most.
+pub const BATCH_EVENTS: usize = 128;
+
+/// Some events that are not in a sequence yet: whoever makes many writes them here first.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    pub events: usize,
+    pub kinds: [u32; BATCH_EVENTS],
+    /// Where the parameters of each end.
+    pub ends: [u32; BATCH_EVENTS],
+    pub values: [u64; 8 * BATCH_EVENTS],
+}
+
+impl Default for Batch {
+    fn default() -> Batch {
+        Batch {
+            events: 0,
+            kinds: [0; BATCH_EVENTS],
+            ends: [0; BATCH_EVENTS],
+            values: [0; 8 * BATCH_EVENTS],
+        }
+    }
+}
 
 /// Events of the kinds in a dictionary. Event `i` has the parameters
 /// `values[starts[i]..starts[i + 1]]`, as many as its kind's arity.
@@ -89,16 +110,14 @@ impl Events {
         self.starts.push(self.values.len() as u32);
     }
 
-    /// As [`Events::push`] of the first `arity` parameters, of which there are [`SHORT`] at most. The others are not looked at, but
-    /// that they are there saves a branch for each.
-    #[inline(always)]
-    pub fn push_short(&mut self, kind: u32, parameters: &[u64; SHORT], arity: usize) {
-        debug_assert!(self.dictionary.arity(kind) == arity && arity <= SHORT);
-        let end = self.values.len() + arity;
-        self.values.extend_from_slice(parameters);
-        self.values.truncate(end);
-        self.kinds.push(kind);
-        self.starts.push(end as u32);
+    /// Adds the events of a batch.
+    pub fn append(&mut self, batch: &Batch) {
+        let base = self.values.len() as u32;
+        let ends = &batch.ends[..batch.events];
+        let end = ends.last().copied().unwrap_or(0);
+        self.kinds.extend_from_slice(&batch.kinds[..batch.events]);
+        self.starts.extend(ends.iter().map(|e| base + e));
+        self.values.extend_from_slice(&batch.values[..end as usize]);
     }
 
     /// The key of the last event, if it is a leaf.
@@ -118,7 +137,7 @@ impl Events {
 
     /// Makes room for so many more words of events and parameters.
     pub fn reserve(&mut self, words: usize) {
-        self.values.reserve(words + SHORT);
+        self.values.reserve(words);
         self.kinds.reserve(words / 2);
         self.starts.reserve(words / 2);
     }

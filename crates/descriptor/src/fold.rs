@@ -25,10 +25,13 @@ const FEWEST_TRIPS: usize = 3;
 /// Leaves a loop at the top must stand for.
 const FEWEST_LEAVES: u64 = 48;
 /// Loops are made if they stand for at least one event in so many.
-const WORTHWHILE: usize = 32;
+const WORTHWHILE: usize = 8;
 /// Events that are looked at in one go, and after how many goes without a find some are left out.
 const STRETCH: usize = 512;
 const PATIENCE: usize = 8;
+/// Events that may be compared in vain before any was looked at, and one in how many of those after that.
+const IN_VAIN: usize = 4096;
+const ONE_IN: usize = 4;
 /// Attempts to let pass, at most, after one has failed.
 const MOST_PENALTY: u16 = 1023;
 /// More passes are never needed: parameters double with each.
@@ -61,6 +64,8 @@ pub struct Folder {
     /// Where the next pass puts its result.
     spare: Events,
     found: Vec<Stretch>,
+    /// Events that were compared in vain.
+    in_vain: usize,
     /// Where the loops stand that were put in place last.
     places: Vec<usize>,
 }
@@ -103,6 +108,7 @@ impl Folder {
         self.seen.clear();
         self.seen.resize(events.dictionary.len(), NEVER);
         self.found.clear();
+        self.in_vain = 0;
         // Events before this are dealt with.
         let mut done = 0;
         if only_places {
@@ -150,11 +156,17 @@ impl Folder {
         // Loops that take turns on two sets of data repeat every second time: worth a look only where events are few.
         let twice = || {
             let worth = events.dictionary.is_loop(events.kinds[i]) && i >= *done + 4 * distance;
-            (worth && 2 * distance <= LONGEST_BODY).then(|| attempt(events, i, 2 * distance, *done))?
+            (worth && 2 * distance <= LONGEST_BODY).then(|| attempt(events, i, 2 * distance, *done, &mut 0))?
         };
         if seen.skip > 0 {
             seen.skip -= 1;
-        } else if let Some(found) = attempt(events, i, distance, *done).or_else(twice) {
+            return;
+        }
+        // Where nothing repeats for long, the search must not cost more than it could save.
+        if ONE_IN * self.in_vain > i + IN_VAIN {
+            return;
+        }
+        if let Some(found) = attempt(events, i, distance, *done, &mut self.in_vain).or_else(twice) {
             self.found.push(found);
             *done = found.start + found.period * found.trips;
         } else {
@@ -231,10 +243,14 @@ fn moves_on(events: &Events, i: usize, period: usize) -> bool {
         .all(|((n, b), f)| n.wrapping_sub(*b) == b.wrapping_sub(*f))
 }
 
-/// Looks for a loop with this period around event `i`, in which two periods precede `i`.
-fn attempt(events: &Events, i: usize, period: usize, done: usize) -> Option<Stretch> {
+/// Looks for a loop with this period around event `i`, in which two periods precede `i`. Adds to `compared` what that took if there is none.
+fn attempt(events: &Events, i: usize, period: usize, done: usize, compared: &mut usize) -> Option<Stretch> {
     let kinds = &events.kinds;
-    if !moves_on(events, i, period) || kinds[i - 2 * period..i - period] != kinds[i - period..i] {
+    if !moves_on(events, i, period) {
+        return None;
+    }
+    if kinds[i - 2 * period..i - period] != kinds[i - period..i] {
+        *compared += period.div_ceil(8);
         return None;
     }
     let mut end = i + 1;
@@ -252,6 +268,7 @@ fn attempt(events: &Events, i: usize, period: usize, done: usize) -> Option<Stre
         start -= 1;
     }
     if end - start < FEWEST_TRIPS * period {
+        *compared += period.div_ceil(8) + (end - i) + (i - 2 * period - start);
         return None;
     }
     let parameters = (events.starts[start + period] - events.starts[start]) as usize;

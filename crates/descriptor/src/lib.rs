@@ -40,7 +40,7 @@ mod streams;
 pub use decode::{decode, Error};
 pub use dictionary::{Definition, Dictionary, Visit, MOST_PARAMETERS};
 pub use encode::Encoder;
-pub use events::{Events, SHORT};
+pub use events::{Batch, Events, BATCH_EVENTS};
 pub use fold::{fold, Folder};
 pub use stitch::stitch;
 pub use streams::Pack;

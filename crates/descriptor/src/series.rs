@@ -3,6 +3,7 @@
 //! There are two predictions: the last number, moved by the last distance seen twice in a row (*on*); and the number before the
 //! last (*back*). A column expects the one that was right when last the expectation failed, at first *on*. Encoder and decoder
 //! both run this code on the same numbers, so that their states agree.
+use crate::decode::{MISS, OTHER};
 
 /// A column's past.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,6 +52,18 @@ impl Past {
         }
         self.step = step;
         self.last = number;
+    }
+
+    /// Takes in the number that came. Its code: 0 if it was expected, [`OTHER`], or [`MISS`].
+    #[inline(always)]
+    pub fn code(&mut self, number: u64) -> u8 {
+        let (expected, other) = (self.predict(self.back), self.predict(!self.back));
+        let unexpected = number != expected;
+        let turned = unexpected & (number == other);
+        self.back ^= turned;
+        self.update(number);
+        const { assert!(OTHER == 1 && MISS == 2) };
+        u8::from(unexpected) + u8::from(unexpected & !turned)
     }
 
     /// Takes in numbers, from `at` on every `apart`, as long as they are as expected. Returns how many.

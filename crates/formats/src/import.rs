@@ -302,6 +302,7 @@ impl<'s, S: Sink> Importer<'s, S> {
                 accesses,
                 state: &state,
                 words: &self.words,
+                leaves: &[],
             };
             self.sink.records(&piece).map_err(Error::Store)?;
             thread.counted += accesses;

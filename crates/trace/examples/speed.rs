@@ -1,9 +1,10 @@
 //! How fast a recording is compressed, on one core, and replayed: `speed FILE`. Prints JSON, for `cargo xtask bench record`.
 //!
-//! Its records are taken out of it and compressed once more, in pieces as large as a recorder's; and its accesses are replayed into a
+//! Its records are taken out of it, counted, and compressed once more, in pieces as large as a recorder's and with their leaves numbered by
+//! the counting, as a recorder has them; and its accesses are replayed into a
 //! sink that only counts, one by one and with loops taken whole. Each is done several times, and the least time counts.
-use memtrail_collect::State;
-use memtrail_model::{Access, AccessSink, LoopRun};
+use memtrail_collect::{Counter, State, ThreadDecoder};
+use memtrail_model::{Access, AccessSink, LoopRun, Thread};
 use memtrail_trace::{accesses, stream, Compressor, Expansion, Known, Reader, Selection};
 use std::error::Error;
 use std::fs::File;
@@ -35,16 +36,26 @@ impl AccessSink for Count {
     }
 }
 
-/// Record words of the recording, whole records in each piece.
-fn pieces(reader: &mut Reader<BufReader<File>>, known: &Known) -> Result<Vec<Vec<u64>>, Box<dyn Error>> {
-    let (mut pieces, mut all) = (vec![Vec::new()], 0);
-    for chunk in &known.streams {
+/// Records, and the numbers of their leaves.
+#[derive(Default)]
+struct Piece {
+    words: Vec<u64>,
+    leaves: Vec<u32>,
+}
+
+/// The records of the recording's first thread, whole records in each piece.
+fn pieces(reader: &mut Reader<BufReader<File>>, known: &Known) -> Result<Vec<Piece>, Box<dyn Error>> {
+    let (mut pieces, mut all) = (vec![Piece::default()], 0);
+    let first = known.streams.first().ok_or("nothing was recorded")?.head.stream.thread;
+    for chunk in known.streams.iter().filter(|c| c.head.stream.thread == first) {
         let stream = stream(reader, known, chunk)?;
         let take = |words: &[u64]| {
-            if pieces.last().is_none_or(|p| p.len() >= PIECE) {
-                pieces.push(Vec::new());
+            if pieces.last().is_none_or(|p| p.words.len() >= PIECE) {
+                pieces.push(Piece::default());
             }
-            pieces.last_mut().into_iter().for_each(|p| p.extend_from_slice(words));
+            if let Some(piece) = pieces.last_mut() {
+                piece.words.extend_from_slice(words);
+            }
             all += words.len();
             all < ENOUGH
         };
@@ -52,6 +63,13 @@ fn pieces(reader: &mut Reader<BufReader<File>>, known: &Known) -> Result<Vec<Vec
         if all >= ENOUGH {
             break;
         }
+    }
+    let mut decoder = ThreadDecoder::new(Thread(first));
+    let mut counter = Counter::new(&known.xsave);
+    for piece in &mut pieces {
+        counter.forget_leaves();
+        decoder.feed(&known.table, &piece.words, &mut counter)?;
+        piece.leaves.extend_from_slice(counter.leaves());
     }
     Ok(pieces)
 }
@@ -73,11 +91,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut reader = Reader::open(BufReader::new(File::open(path)?))?;
     let known = Known::read(&mut reader)?;
     let pieces = pieces(&mut reader, &known)?;
-    let mut compressor = Compressor::default();
+    let mut compressor = Compressor::new(&known);
     let (compress_seconds, events) = best(|| {
         let mut events = 0;
         for piece in &pieces {
-            events += compressor.compress(piece, State::default(), 0, &known.leaves)?.events;
+            let compressed = compressor.compress(&piece.words, &piece.leaves, State::default(), 0)?;
+            events += compressed.events;
         }
         Ok(events)
     })?;

@@ -7,7 +7,7 @@
 //!
 //! **Invariant.** [`parse`] and [`Words`] are each other's inverse on whole records.
 use memtrail_collect::{Block, DecodeError};
-use memtrail_descriptor::{Alphabet, Events, Leaf, Visit, SHORT};
+use memtrail_descriptor::{Alphabet, Batch, Events, Leaf, Visit, BATCH_EVENTS};
 use memtrail_ring::record::{self, left, special_words, CUT, END, FIRST_BLOCK, LEFT, SIGNAL, SIGRETURN, STATE};
 use memtrail_translate::plan::{LoopPlan, FIRST};
 use std::sync::Arc;
@@ -32,6 +32,8 @@ struct Entry {
 }
 
 const PAGE: usize = 256;
+/// Values that are copied at once.
+const LONG: usize = 8;
 
 /// The words around a record's values.
 #[derive(Clone, Copy, Debug)]
@@ -110,58 +112,184 @@ impl Leaves {
         events.reserve(words.len());
         let mut at = 0;
         while at < words.len() {
-            let head = words[at];
-            // Known to this piece, and not left early: most records. (No key is that large.)
-            let found = events.dictionary.find_leaf(head.saturating_mul(EXITS.into()));
-            if let (Some((kind, arity)), FIRST_BLOCK..LEFT) = (found, head) {
-                let next = at + 1 + arity;
-                if words.get(next).is_some_and(|&w| w < LEFT) {
-                    match words[at + 1..].first_chunk() {
-                        Some(values) if arity <= SHORT => events.push_short(kind, values, arity),
-                        _ => events.push(kind, &words[at + 1..next]),
-                    }
-                    at = next;
-                    continue;
-                }
-            }
-            if (FIRST_BLOCK..LEFT).contains(&head) {
-                let entry = self.entry(head).ok_or(DecodeError::UnknownBlock { id: head })?;
-                let next = at + entry.words as usize;
-                let short = || DecodeError::ShortRecord {
-                    at,
-                    need: entry.words.into(),
-                    have: words.len() - at,
-                };
-                let values = words.get(at + 1..next).ok_or_else(short)?;
-                let mut key = head as u32 * EXITS;
-                at = next;
-                if let Some(branch) = words.get(at).copied().and_then(left) {
-                    let side = entry.sides.iter().position(|&s| u32::from(s) == branch);
-                    let side = side.filter(|&s| s + 1 < EXITS as usize);
-                    key += 1 + side.ok_or(DecodeError::BadHead { head: words[at], at })? as u32;
-                    at += 1;
-                }
-                events.push_leaf(key, values);
-            } else if let Some(branch) = left(head) {
-                // Its record is the last of the words before, if these were parsed here, too.
-                match events.last_leaf().and_then(|key| self.exit(key, branch)) {
-                    Some(key) => events.change_last(key),
-                    None => events.push_leaf(LONE_LEFT as u32 * EXITS, &[branch.into()]),
-                }
-                at += 1;
-            } else {
-                let length = special_words(head).filter(|_| head != END);
-                let length = length.ok_or(DecodeError::BadHead { head, at })?;
-                let have = words.len() - at;
-                let values =
-                    words
-                        .get(at + 1..at + length)
-                        .ok_or(DecodeError::ShortRecord { at, need: length, have })?;
-                events.push_leaf(head as u32 * EXITS, values);
-                at += length;
-            }
+            at = self.parse_one(words, at, events)?;
         }
         Ok(())
+    }
+
+    /// Adds the event at `at`. Returns where the next one is.
+    fn parse_one(&self, words: &[u64], mut at: usize, events: &mut Events) -> Result<usize, DecodeError> {
+        let Some(&head) = words.get(at) else {
+            let have = 0;
+            return Err(DecodeError::ShortRecord { at, need: 1, have });
+        };
+        if (FIRST_BLOCK..LEFT).contains(&head) {
+            let entry = self.entry(head).ok_or(DecodeError::UnknownBlock { id: head })?;
+            let next = at + entry.words as usize;
+            let short = || DecodeError::ShortRecord {
+                at,
+                need: entry.words.into(),
+                have: words.len() - at,
+            };
+            let values = words.get(at + 1..next).ok_or_else(short)?;
+            let mut key = head as u32 * EXITS;
+            at = next;
+            if let Some(branch) = words.get(at).copied().and_then(left) {
+                let side = entry.sides.iter().position(|&s| u32::from(s) == branch);
+                let side = side.filter(|&s| s + 1 < EXITS as usize);
+                key += 1 + side.ok_or(DecodeError::BadHead { head: words[at], at })? as u32;
+                at += 1;
+            }
+            events.push_leaf(key, values);
+        } else if let Some(branch) = left(head) {
+            // Its record is the last of the words before, if these were parsed here, too.
+            match events.last_leaf().and_then(|key| self.exit(key, branch)) {
+                Some(key) => events.change_last(key),
+                None => events.push_leaf(LONE_LEFT as u32 * EXITS, &[branch.into()]),
+            }
+            at += 1;
+        } else {
+            let length = special_words(head).filter(|_| head != END);
+            let length = length.ok_or(DecodeError::BadHead { head, at })?;
+            let have = words.len() - at;
+            let values = words
+                .get(at + 1..at + length)
+                .ok_or(DecodeError::ShortRecord { at, need: length, have })?;
+            events.push_leaf(head as u32 * EXITS, values);
+            at += length;
+        }
+        Ok(at)
+    }
+
+    /// As [`Leaves::parse`] of records whose leaves are known by their numbers, all or none of them.
+    pub(crate) fn parse_numbered(
+        &self,
+        words: &[u64],
+        leaves: &[u32],
+        numbers: &Numbers,
+        kinds: &mut Kinds,
+        events: &mut Events,
+    ) -> Result<(), DecodeError> {
+        if leaves.is_empty() {
+            return self.parse(words, events);
+        }
+        events.reserve(words.len());
+        kinds.0.resize(numbers.0.len().max(kinds.0.len()), UNKNOWN);
+        let mut batch = Batch::default();
+        let (mut at, mut leaves) = (0, leaves);
+        while !leaves.is_empty() {
+            let (done, next) = batch.fill(leaves, words, at, &kinds.0);
+            events.append(&batch);
+            (leaves, at) = (&leaves[done..], next);
+            // One that is not known yet, is looked at, or is long. And sometimes one that is not.
+            if let Some((&leaf, rest)) = leaves.split_first() {
+                leaves = rest;
+                if let Some(number) = numbers.0.get(leaf as usize).filter(|n| n.words > 0) {
+                    let kind = events.dictionary.leaf(number.key, number.values.into());
+                    let (values, words) = (number.values, number.words);
+                    kinds.0[leaf as usize] = Known { kind, values, words };
+                }
+                at = self.parse_one(words, at, events)?;
+            }
+        }
+        match words.get(at) {
+            None if at == words.len() => Ok(()),
+            head => Err(DecodeError::BadHead {
+                head: head.copied().unwrap_or(0),
+                at,
+            }),
+        }
+    }
+}
+
+/// What a leaf's number stands for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Number {
+    key: u32,
+    values: u16,
+    /// All of the record, with the LEFT behind it; 0 if it has to be looked at.
+    words: u16,
+}
+
+/// All leaves by the numbers that counting gives them.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers(Vec<Number>);
+
+impl Numbers {
+    pub fn add(&mut self, block: &Block) {
+        let sides = block.plan.sides.len() as u32;
+        let mut lengths = vec![block.plan.words];
+        if let Some(LoopPlan::Partly { free, .. }) = &block.plan.looping {
+            lengths.push(1 + free.len() as u16);
+        }
+        let mut leaf = block.first_leaf as usize;
+        for (id, words) in (block.id..).zip(lengths) {
+            self.0
+                .resize((leaf + 1 + sides as usize).max(self.0.len()), Number::default());
+            for exit in 0..=sides {
+                let fits = exit < EXITS && id <= LAST && words > 0;
+                self.0[leaf] = Number {
+                    key: id.wrapping_mul(EXITS).wrapping_add(exit),
+                    values: words.saturating_sub(1),
+                    words: if fits { words + u16::from(exit > 0) } else { 0 },
+                };
+                leaf += 1;
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    kind: u32,
+    values: u16,
+    words: u16,
+}
+
+const UNKNOWN: Known = Known {
+    kind: 0,
+    values: 0,
+    words: 0,
+};
+
+/// Events on their way from words to where they are kept, without a look at memory for how many there are.
+trait Fill {
+    /// Takes as many records as there is room for, up to one that is not known or too long; how many that was, and where the next one is.
+    fn fill(&mut self, leaves: &[u32], words: &[u64], at: usize, known: &[Known]) -> (usize, usize);
+}
+
+impl Fill for Batch {
+    #[inline(always)]
+    fn fill(&mut self, leaves: &[u32], words: &[u64], mut at: usize, known: &[Known]) -> (usize, usize) {
+        let (mut events, mut end) = (0, 0);
+        for &leaf in &leaves[..leaves.len().min(BATCH_EVENTS)] {
+            let known = known.get(leaf as usize).copied().unwrap_or(UNKNOWN);
+            let from = words.get(at + 1..).and_then(|w| w.first_chunk::<LONG>());
+            let to = self.values.get_mut(end..).and_then(|v| v.first_chunk_mut::<LONG>());
+            let (Some(from), Some(to)) = (from, to) else { break };
+            if known.words == 0 || usize::from(known.values) > LONG {
+                break;
+            }
+            *to = *from;
+            end += known.values as usize;
+            at += known.words as usize;
+            self.kinds[events] = known.kind;
+            self.ends[events] = end as u32;
+            events += 1;
+        }
+        self.events = events;
+        (events, at)
+    }
+}
+
+/// The kinds of leaves in a dictionary, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Kinds(Vec<Known>);
+
+impl Kinds {
+    /// For another dictionary.
+    pub fn clear(&mut self) {
+        self.0.fill(UNKNOWN);
     }
 }
 
@@ -260,3 +388,7 @@ impl Visit for Words<'_> {
         true
     }
 }
+
+#[cfg(test)]
+#[path = "leaves_tests.rs"]
+mod tests;

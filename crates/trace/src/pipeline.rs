@@ -11,7 +11,7 @@
 //! **Bounded.** Words that are being collected, words in flight and folded events that wait for their chunk each have a
 //! limit. Over the first, the longest piece is cut early; over the third, the longest chunk; over the second the drain waits,
 //! and with it the target.
-use crate::leaves::Leaves;
+use crate::leaves::{Kinds, Leaves, Numbers};
 use crate::stream::{add_stamp, encode, Encoding, Stamp, Stream};
 use crate::writer::Writer;
 use crate::{StreamHead, ThreadHash, Totals};
@@ -76,6 +76,7 @@ struct Raw {
     stream: Stream,
     /// Those that are not events yet. Looking up leaves takes more memory than every one of many threads can have.
     words: Option<Vec<u64>>,
+    kinds: Kinds,
 }
 
 impl Raw {
@@ -200,6 +201,9 @@ pub struct Pipeline<W: Write + Send + 'static> {
     shared: Arc<Shared>,
     limits: Limits,
     leaves: Leaves,
+    numbers: Numbers,
+    /// Emptied, to be filled again.
+    spare_kinds: Vec<Kinds>,
     ticket: u64,
     open: HashMap<u32, Raw>,
     open_words: usize,
@@ -219,6 +223,8 @@ impl<W: Write + Send + 'static> Pipeline<W> {
             shared,
             limits,
             leaves: Leaves::default(),
+            numbers: Numbers::default(),
+            spare_kinds: Vec::new(),
             ticket: 0,
             open: HashMap::new(),
             open_words: 0,
@@ -273,9 +279,14 @@ impl<W: Write + Send + 'static> Pipeline<W> {
 
     /// Hands the words of a thread to the workers; waits while too many are in flight.
     fn cut(&mut self, thread: u32) -> io::Result<()> {
-        let Some(raw) = self.open.remove(&thread) else {
+        let Some(mut raw) = self.open.remove(&thread) else {
             return Ok(());
         };
+        if self.spare_kinds.len() < SPARES && raw.words.is_none() {
+            let mut kinds = std::mem::take(&mut raw.kinds);
+            kinds.clear();
+            self.spare_kinds.push(kinds);
+        }
         self.open_words -= raw.words();
         let ticket = self.ticket();
         let job = Job::Fold(ticket, raw, self.leaves.clone());
@@ -352,7 +363,10 @@ fn spawn<T: Send + 'static>(name: &str, body: impl FnOnce() -> T + Send + 'stati
 impl<W: Write + Send + 'static> Sink for Pipeline<W> {
     fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
         self.start()?;
-        blocks.iter().for_each(|b| self.leaves.add(b));
+        for block in blocks {
+            self.leaves.add(block);
+            self.numbers.add(block);
+        }
         let ticket = self.ticket();
         self.shared.post(ticket, Post::Blocks(blocks.to_vec()));
         self.check()
@@ -367,7 +381,7 @@ impl<W: Write + Send + 'static> Sink for Pipeline<W> {
 
     fn records(&mut self, p: &Piece<'_>) -> io::Result<()> {
         self.start()?;
-        let shared = &self.shared;
+        let (shared, spare_kinds) = (&self.shared, &mut self.spare_kinds);
         // A thread of few records among many must not sit on the memory of a long piece.
         let few = self.open.len() < SPARES;
         let raw = self.open.entry(p.thread.0).or_insert_with(|| Raw {
@@ -379,6 +393,7 @@ impl<W: Write + Send + 'static> Sink for Pipeline<W> {
                 ..StreamHead::default()
             },
             words: (!few).then(Vec::new),
+            kinds: few.then(|| spare_kinds.pop()).flatten().unwrap_or_default(),
             stream: Stream {
                 state: p.state.clone(),
                 stamps: Vec::new(),
@@ -402,7 +417,10 @@ impl<W: Write + Send + 'static> Sink for Pipeline<W> {
         match &mut raw.words {
             Some(words) => words.extend_from_slice(p.words),
             None => {
-                let parsed = self.leaves.parse(p.words, &mut raw.stream.events);
+                let Raw { stream, kinds, .. } = &mut *raw;
+                let parsed = self
+                    .leaves
+                    .parse_numbered(p.words, p.leaves, &self.numbers, kinds, &mut stream.events);
                 parsed.map_err(io::Error::other)?;
             }
         }
@@ -464,6 +482,7 @@ fn work(shared: &Shared) {
                     head,
                     mut stream,
                     words,
+                    ..
                 } = raw;
                 if let Some(words) = words {
                     stream.events = shared.lock().spare_events.pop().unwrap_or_default();

@@ -44,6 +44,7 @@ fn send(pipeline: &mut Pipeline<Vec<u8>>, thread: u32, count: u64, random: &mut 
         accesses: 0,
         state: &State::default(),
         words: &words,
+        leaves: &[],
     })
 }
 

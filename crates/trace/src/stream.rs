@@ -7,7 +7,8 @@
 //! ```
 //! A stamp says that so many accesses after the previous one the time was that many ticks later; before the first is
 //! the chunk's begin. Between stamps time is taken to pass evenly.
-use crate::leaves::{Frame, Leaves, Words};
+use crate::known::Known;
+use crate::leaves::{Frame, Kinds, Leaves, Numbers, Words};
 use crate::varint::{put, Bad, Fields};
 use memtrail_collect::{DecodeError, State};
 use memtrail_descriptor::{decode, fold, Definition, Dictionary, Encoder, Events, Folder, Pack};
@@ -165,9 +166,11 @@ pub(crate) fn encode(stream: &Stream, begin: u64, leaves: &Leaves, encoding: &mu
     out
 }
 
-/// Compresses runs of whole records, each to a chunk of its own. Nothing but memory is kept from one to the next.
-#[derive(Default)]
-pub struct Compressor {
+/// Compresses runs of whole records of a recording, each to a chunk of its own. Nothing but memory is kept from one to the next.
+pub struct Compressor<'k> {
+    known: &'k Known,
+    numbers: Numbers,
+    kinds: Kinds,
     events: Events,
     folder: Folder,
     encoding: Encoding,
@@ -184,39 +187,72 @@ pub struct Compressed {
     pub events: usize,
 }
 
-impl Compressor {
+impl<'k> Compressor<'k> {
+    pub fn new(known: &'k Known) -> Compressor<'k> {
+        let mut numbers = Numbers::default();
+        known.table.blocks().iter().for_each(|b| numbers.add(b));
+        Compressor {
+            known,
+            numbers,
+            kinds: Kinds::default(),
+            events: Events::default(),
+            folder: Folder::default(),
+            encoding: Encoding::default(),
+        }
+    }
+
+    /// `leaves` as in [`Piece::leaves`](memtrail_collect::Piece::leaves).
     pub fn compress(
         &mut self,
         words: &[u64],
+        leaves: &[u32],
         state: State,
         begin: u64,
-        leaves: &Leaves,
     ) -> Result<Compressed, DecodeError> {
         let mut events = std::mem::take(&mut self.events);
         events.clear();
         events.dictionary.clear();
-        leaves.parse(words, &mut events)?;
-        let records = events.len();
-        fold(&mut events, &mut self.folder);
-        let raw_bytes = 8 * events.size() as u64;
-        let stream = Stream {
-            state,
-            stamps: Vec::new(),
-            events,
-        };
-        let payload = encode(&stream, begin, leaves, &mut self.encoding);
-        self.events = stream.events;
-        Ok(Compressed {
-            payload,
-            raw_bytes,
-            events: records,
-        })
+        self.kinds.clear();
+        let all = &self.known.leaves;
+        all.parse_numbered(words, leaves, &self.numbers, &mut self.kinds, &mut events)?;
+        let (compressed, events) = pack(events, state, begin, all, &mut self.folder, &mut self.encoding);
+        self.events = events;
+        Ok(compressed)
     }
+}
+
+/// Folds and encodes events; returns them for their memory.
+fn pack(
+    mut events: Events,
+    state: State,
+    begin: u64,
+    leaves: &Leaves,
+    folder: &mut Folder,
+    encoding: &mut Encoding,
+) -> (Compressed, Events) {
+    let records = events.len();
+    fold(&mut events, folder);
+    let raw_bytes = 8 * events.size() as u64;
+    let stream = Stream {
+        state,
+        stamps: Vec::new(),
+        events,
+    };
+    let payload = encode(&stream, begin, leaves, encoding);
+    let compressed = Compressed {
+        payload,
+        raw_bytes,
+        events: records,
+    };
+    (compressed, stream.events)
 }
 
 /// A chunk of its own from a run of whole records: its payload, and the bytes it decodes to.
 pub fn compress(words: &[u64], state: State, begin: u64, leaves: &Leaves) -> Result<(Vec<u8>, u64), DecodeError> {
-    let compressed = Compressor::default().compress(words, state, begin, leaves)?;
+    let mut events = Events::default();
+    leaves.parse(words, &mut events)?;
+    let (mut folder, mut encoding) = (Folder::default(), Encoding::default());
+    let (compressed, _) = pack(events, state, begin, leaves, &mut folder, &mut encoding);
     Ok((compressed.payload, compressed.raw_bytes))
 }
 

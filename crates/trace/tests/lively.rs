@@ -190,6 +190,7 @@ fn what_cannot_be_decoded_ends_it() {
         accesses: 5,
         state: &memtrail_collect::State::default(),
         words: &[FIRST_BLOCK + 7, 0],
+        leaves: &[],
     };
     // The first may be taken before the second is looked at.
     let error = loop {

@@ -42,6 +42,7 @@ fn three_hundred_threads_in_a_loop_of_a_large_program() {
                 accesses: 10_000,
                 state: &State::default(),
                 words: &words,
+                leaves: &[],
             };
             pipeline.records(&piece).unwrap();
         }

@@ -80,6 +80,7 @@ fn send(sink: &mut dyn Sink, threads: &[Manner], rounds: usize, piece: usize) ->
                 accesses: words.len() as u64,
                 state: &state,
                 words: &words,
+                leaves: &[],
             })?;
             list.extend(words);
             time += 1000;
