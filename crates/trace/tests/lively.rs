@@ -169,9 +169,9 @@ fn each_of_several_threads_and_processes_lives_as_it_is_replayed() {
     let spaces: BTreeMap<u32, u32> = known.threads.keys().map(|&t| (t, known.space(Thread(t)))).collect();
     assert_eq!(sink.spaces, spaces);
     assert!(sink.loops > 0, "the last loops were run alone");
-    // The first two take turns.
+    // Nobody is delivered in one go. How often the first two take turns is up to the machine.
     let turns = |t: &u32| sink.turns.iter().filter(|s| *s == t).count();
-    assert!(turns(&1) > 10 && turns(&2) > 10, "{:?}", sink.turns);
+    assert!(turns(&1) > 2 && turns(&2) > 2, "{:?}", sink.turns);
     let hashes = sink.hasher.hashes();
     assert!(hashes.len() >= 4);
     assert_eq!(hashes, ran.verified);
