@@ -537,7 +537,7 @@ impl Linear<'_> {
 }
 
 /// Values copied at once: a copy of fixed length is a few instructions, one of any length is a call.
-const COPIED: usize = 8;
+const COPIED: usize = 4;
 
 /// Puts a record's values, the first `n`, into their slots.
 #[inline(always)]

@@ -12,7 +12,7 @@ use crate::decode::{Consumer, ThreadDecoder};
 use crate::linear::{capture, wanted, Body, Exit, Slots, NO_RECIPE, SLOTS};
 use crate::table::Table;
 use crate::DecodeError;
-use memtrail_ring::record::FIRST_BLOCK;
+use memtrail_ring::record::{FIRST_BLOCK, LEFT};
 use memtrail_translate::plan::{FIRST, RSP};
 
 /// Records of one thread, one after the other.
@@ -34,6 +34,8 @@ struct Kind {
     body: Body,
     exit: Exit,
     block: u32,
+    /// Its head, or 0 if it is no block's record, or one that cannot be.
+    head: u32,
     /// Values of the record, and all of its words.
     values: u16,
     words: u16,
@@ -59,12 +61,9 @@ impl Kinds {
         self.kinds.clear();
     }
 
-    /// Adds the records with this head and so many values, followed by LEFT or by nothing (0), if they can be expanded here. Returns
-    /// whether they can.
-    pub fn push_ready(&mut self, table: &Table, head: u64, values: usize, left: u64) -> bool {
-        let ready = ready(table, head, values, left);
-        self.kinds.extend(ready);
-        ready.is_some()
+    /// Adds the records with this head and so many values, followed by LEFT or by nothing (0).
+    pub fn push(&mut self, table: &Table, head: u64, values: usize, left: u64) {
+        self.kinds.push(block(table, head, values, left).unwrap_or(OTHER));
     }
 
     /// Adds other records. `cuts`: they may tell how the record before them ended.
@@ -75,7 +74,7 @@ impl Kinds {
     /// Whether [`ThreadDecoder::feed_records`] may take such records.
     #[inline]
     pub fn is_ready(&self, kind: u32) -> bool {
-        self.kinds.get(kind as usize).is_some_and(|k| k.body.terms != 0)
+        self.kinds.get(kind as usize).is_some_and(|k| k.head != 0)
     }
 }
 
@@ -86,6 +85,7 @@ const OTHER: Kind = Kind {
     body: NO_RECIPE.body,
     exit: NO_RECIPE.end,
     block: 0,
+    head: 0,
     values: 0,
     words: 0,
     steady: false,
@@ -93,21 +93,33 @@ const OTHER: Kind = Kind {
     cuts: false,
 };
 
-fn ready(table: &Table, head: u64, values: usize, left: u64) -> Option<Kind> {
+/// What is known of a block's record; `None` if there is no such block.
+fn block(table: &Table, head: u64, values: usize, left: u64) -> Option<Kind> {
     let hot = table.hot(head)?;
-    let recipe = table.recipes().get(hot.block)?;
-    // Nothing that follows matters, or it is as if a block followed.
-    let exit = table.recipes().exit(recipe, left.max(FIRST_BLOCK))?;
-    let fits = usize::from(hot.words) == values + 1 && values <= SLOTS - FIRST as usize;
-    (fits && recipe.body.terms > 0).then_some(Kind {
-        body: recipe.body,
-        exit: *exit,
+    let mut exit = OTHER.exit;
+    exit.insn = left as u16;
+    let kind = Kind {
+        exit,
         block: hot.block,
+        head: u32::try_from(head)
+            .ok()
+            .filter(|_| usize::from(hot.words) == values + 1)?,
         values: hot.words - 1,
         words: hot.words + u16::from(left != 0),
         steady: hot.role.is_steady(),
         left: left != 0,
-        cuts: false,
+        ..OTHER
+    };
+    let recipe = table.recipes().get(hot.block)?;
+    // If it was not left early it is as if a block followed.
+    let exit = table.recipes().exit(recipe, left.max(FIRST_BLOCK));
+    Some(match exit.filter(|_| values <= SLOTS - FIRST as usize) {
+        Some(&exit) => Kind {
+            body: recipe.body,
+            exit,
+            ..kind
+        },
+        None => kind,
     })
 }
 
@@ -125,11 +137,11 @@ impl ThreadDecoder {
             return Ok((0, 0));
         }
         self.hand_on(table, consumer)?;
-        Ok(match consumer.wants_fetches() {
+        match consumer.wants_fetches() {
             false => self.expand_records::<C, false>(table, records, consumer),
             true if table.numbers_fetches() => self.expand_records::<C, true>(table, records, consumer),
-            true => (0, 0),
-        })
+            true => Ok((0, 0)),
+        }
     }
 
     /// As [`ThreadDecoder::expand_linear`].
@@ -138,7 +150,7 @@ impl ThreadDecoder {
         table: &Table,
         records: &Records<'_>,
         consumer: &mut C,
-    ) -> (usize, u64) {
+    ) -> Result<(usize, u64), DecodeError> {
         let recipes = table.recipes();
         let mut wide = self.wide.take().unwrap_or_else(|| Box::new([0; SLOTS]));
         let slots: &mut Slots = &mut wide;
@@ -156,15 +168,26 @@ impl ThreadDecoder {
             let Some((own, others)) = values.split_at_checked(kind.values.into()) else {
                 break;
             };
-            if body.terms == 0 || after.cuts || !consumer.takes(wanted::<FETCH>(exit)) {
+            if kind.head == 0 || after.cuts {
                 break;
             }
-            if !kind.steady {
-                capture(slots, values, own.len());
-            } else if in_loop == Some(*block) {
+            let ready = body.terms != 0 && (!kind.steady || in_loop == Some(*block));
+            if !ready || !consumer.takes(wanted::<FETCH>(exit)) {
+                if consumer.full() {
+                    break;
+                }
+                self.leave(table, slots, in_loop);
+                self.any(table, kind, own, consumer)?;
+                in_loop = self.enter(table, slots);
+                values = others;
+                taken += 1;
+                words += u64::from(kind.words);
+                continue;
+            }
+            if kind.steady {
                 recipes.repeat(body, slots, own);
             } else {
-                break;
+                capture(slots, values, own.len());
             }
             values = others;
             taken += 1;
@@ -188,6 +211,27 @@ impl ThreadDecoder {
             self.leave(table, slots, in_loop);
         }
         self.wide = Some(wide);
-        (taken, words)
+        Ok((taken, words))
+    }
+
+    /// Takes a record of any block, in the way that takes everything.
+    #[inline(never)]
+    fn any<C: Consumer>(
+        &mut self,
+        table: &Table,
+        kind: &Kind,
+        values: &[u64],
+        consumer: &mut C,
+    ) -> Result<(), DecodeError> {
+        let mut record = std::mem::take(&mut self.held);
+        record.clear();
+        record.push(kind.head.into());
+        record.extend_from_slice(values);
+        let follows = [LEFT | u64::from(kind.exit.insn)];
+        let follows = &follows[..usize::from(kind.left)];
+        let done = self.block(table, &record, follows, 0, consumer);
+        record.clear();
+        self.held = record;
+        done.map(|_| ())
     }
 }

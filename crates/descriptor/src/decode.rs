@@ -31,7 +31,6 @@ use crate::series::Past;
 use crate::streams::{read, Pack};
 use crate::{Alphabet, SOURCES};
 use alloc::vec::Vec;
-use core::hint::black_box;
 
 /// Successors that are remembered of each kind.
 pub(crate) const RECENT: usize = 4;
@@ -193,7 +192,7 @@ impl Decoder {
         let read = self.read(bytes, alphabet, pack, most, &mut events.dictionary, &mut unpacked);
         self.unpacked = unpacked;
         let (n, first) = read?;
-        self.put_in_order(n, first, events)
+        self.put_in_order(n, first, pack, events)
     }
 
     /// Reads the columns. Returns the number of events and the first one's kind.
@@ -233,7 +232,7 @@ impl Decoder {
     }
 
     /// The pass through the columns in the order of events.
-    fn put_in_order(&mut self, n: usize, first: u32, events: &mut Events) -> Result<(), Error> {
+    fn put_in_order(&mut self, n: usize, first: u32, pack: &impl Pack, events: &mut Events) -> Result<(), Error> {
         let mut sources: Sources = [0; 2 * SOURCES];
         events.kinds.reserve(n);
         events.starts.reserve(n);
@@ -253,14 +252,19 @@ impl Decoder {
             if event == kind.related_from {
                 forms[column..column + arity].copy_from_slice(&self.related[column..column + arity]);
             }
-            ahead(&self.successors, event as usize);
-            ahead(&self.rows, value);
+            ahead(&self.successors, event as usize, pack);
+            ahead(&self.rows, value, pack);
             let (row, forms) = (&self.rows[value..], &forms[column..]);
             match (row.first_chunk::<SHORT>(), forms.first_chunk::<SHORT>()) {
                 (Some(row), Some(forms)) if arity <= SHORT => {
                     let mut values = [0; SHORT];
-                    for j in 0..SHORT {
+                    for j in 0..SHORT / 2 {
                         values[j] = forms[j].value(row[j], &mut sources);
+                    }
+                    if arity > SHORT / 2 {
+                        for j in SHORT / 2..SHORT {
+                            values[j] = forms[j].value(row[j], &mut sources);
+                        }
                     }
                     events.push_short(number, &values, arity);
                 }
@@ -438,12 +442,12 @@ fn read_path(
     Ok(())
 }
 
-/// Looks at the place where a kind's events will be read from some events later: kinds are many, each has its own places, and by then they will be in
+/// Tells of the place where a kind's events will be read from some events later: kinds are many, each has its own places, and by then they should be in
 /// the cache.
 #[inline(always)]
-fn ahead<T: Copy>(places: &[T], at: usize) {
+fn ahead<T>(places: &[T], at: usize, pack: &impl Pack) {
     if let Some(place) = places.get(at + AHEAD_BYTES / size_of::<T>()) {
-        black_box(*place);
+        pack.soon(place);
     }
 }
 

@@ -3,7 +3,7 @@ use crate::bytes::{put, take};
 use crate::decode::Error;
 use alloc::vec::Vec;
 
-/// A general-purpose compressor.
+/// A general-purpose compressor, and what else the caller can do that this crate cannot.
 pub trait Pack {
     /// The bytes, packed.
     fn pack(&self, bytes: &[u8]) -> Vec<u8>;
@@ -14,6 +14,9 @@ pub trait Pack {
         *into = self.unpack(packed, length)?;
         Some(())
     }
+    /// This will be read soon: a chance to have it fetched into the cache.
+    #[inline(always)]
+    fn soon<T>(&self, _place: &T) {}
 }
 
 /// Streams shorter than this are not worth packing.

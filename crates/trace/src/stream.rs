@@ -124,6 +124,10 @@ impl Pack for Zstd {
         }
         self.try_unpack(packed, length, into).ok()
     }
+    #[inline(always)]
+    fn soon<T>(&self, place: &T) {
+        safe_arch::prefetch_t0(place);
+    }
 }
 
 /// What encoding needs besides the events, kept from chunk to chunk.

@@ -278,10 +278,10 @@ fn kinds(dictionary: &Dictionary, known: &Known) -> Kinds {
             Definition::Leaf(key) => known.leaves.frame(*key),
             Definition::Loop(_) => None,
         };
-        let table = &known.table;
-        let ready = frame.is_some_and(|f| kinds.push_ready(table, f.head, dictionary.arity(kind), f.left));
-        if !ready {
-            kinds.push_other(cuts(first_leaf(dictionary, kind)));
+        let first = first_leaf(dictionary, kind);
+        match frame.filter(|_| matches!(LeafName::of(first), LeafName::Block { .. })) {
+            Some(frame) => kinds.push(&known.table, frame.head, dictionary.arity(kind), frame.left),
+            None => kinds.push_other(cuts(first)),
         }
     }
     kinds
