@@ -157,13 +157,12 @@ impl ThreadDecoder {
         let mut in_loop = self.enter(table, slots);
         let following = consumer.follows();
         let kinds = records.what.kinds.as_slice();
+        let kind = |i: usize| records.kinds.get(i).and_then(|&k| kinds.get(k as usize));
         let mut values = records.values;
         let (mut taken, mut words) = (0, 0);
+        let mut next = kind(0);
         // What follows the last one is not known.
-        for pair in records.kinds.windows(2).take(AT_ONCE) {
-            let (Some(kind), Some(after)) = (kinds.get(pair[0] as usize), kinds.get(pair[1] as usize)) else {
-                break;
-            };
+        while let (Some(kind), Some(after), 0..AT_ONCE) = (next, kind(taken + 1), taken) {
             let Kind { body, exit, block, .. } = kind;
             let Some((own, others)) = values.split_at_checked(kind.values.into()) else {
                 break;
@@ -172,26 +171,25 @@ impl ThreadDecoder {
                 break;
             }
             let ready = body.terms != 0 && (!kind.steady || in_loop == Some(*block));
-            if !ready || !consumer.takes(wanted::<FETCH>(exit)) {
-                if consumer.full() {
-                    break;
-                }
+            let takes = ready && consumer.takes(wanted::<FETCH>(exit));
+            if !takes && consumer.full() {
+                break;
+            }
+            let all = values;
+            (next, values) = (Some(after), others);
+            taken += 1;
+            words += u64::from(kind.words);
+            if !takes {
                 self.leave(table, slots, in_loop);
                 self.any(table, kind, own, consumer)?;
                 in_loop = self.enter(table, slots);
-                values = others;
-                taken += 1;
-                words += u64::from(kind.words);
                 continue;
             }
             if kind.steady {
                 recipes.repeat(body, slots, own);
             } else {
-                capture(slots, values, own.len());
+                capture(slots, all, own.len());
             }
-            values = others;
-            taken += 1;
-            words += u64::from(kind.words);
             if following {
                 let block = &table.blocks()[kind.block as usize];
                 consumer.enters(self.thread, kind.block, block, slots[RSP as usize]);
