@@ -444,7 +444,7 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
         !self.one_by_one
     }
 
-    #[inline]
+    #[inline(always)]
     fn linear(&mut self, linear: &Linear<'_>) {
         self.write(linear);
         self.left -= linear.len() as u64;
@@ -454,7 +454,7 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
         self.fetches
     }
 
-    #[inline]
+    #[inline(always)]
     fn linear_fetching(&mut self, linear: &Linear<'_>, accesses: u64) {
         self.write(linear);
         self.left -= accesses;

@@ -142,7 +142,7 @@ pub struct ThreadDecoder {
     /// The block `slots` belongs to, if it was not cut and a steady record may follow.
     pub(crate) in_loop: Option<InLoop>,
     /// A whole block record whose successor is not known yet.
-    held: Vec<u64>,
+    pub(crate) held: Vec<u64>,
     /// Room for expanding by recipes.
     pub(crate) wide: Option<Box<Slots>>,
 }
@@ -396,7 +396,7 @@ impl ThreadDecoder {
     }
 
     /// Decodes a block record; what follows it begins at `words[next]`. Returns where to go on.
-    fn block<C: Consumer>(
+    pub(crate) fn block<C: Consumer>(
         &mut self,
         table: &Table,
         record: &[u64],

@@ -27,6 +27,7 @@ mod message;
 mod names;
 mod notes;
 mod points;
+mod records;
 #[allow(unsafe_code)] // the mapping: see its head
 mod session;
 mod shape;
@@ -49,6 +50,7 @@ pub use message::{parse as messages, HookKind, Message, Messages};
 pub use names::{Hook, Names};
 pub use notes::Noted;
 pub use points::PointInfo;
+pub use records::{Kinds, Records};
 pub use session::{Options, Session};
 pub use supervise::{record, Notice, Outcome, Stop};
 pub use table::{Block, Found, Table, NO_REGISTER};

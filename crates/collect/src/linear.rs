@@ -19,7 +19,7 @@ use memtrail_translate::plan::{Addr, Derived, Lin, LoopPlan, PlannedAccess, Shap
 
 /// Values by slot; a slot of a recipe fits a byte.
 pub(crate) type Slots = [u64; SLOTS];
-const SLOTS: usize = 256;
+pub(crate) const SLOTS: usize = 256;
 
 /// `c + Σ slot·scale`.
 #[derive(Clone, Copy, Debug)]
@@ -51,11 +51,6 @@ impl Form {
             form.slots[i] = slot.try_into().ok()?;
         }
         Some(form)
-    }
-
-    #[inline]
-    fn eval(&self, slots: &Slots) -> u64 {
-        eval::<TERMS>(self.c, &self.scales, &self.slots, slots)
     }
 }
 
@@ -134,20 +129,26 @@ impl Narrowed {
 
 /// A way out of a block.
 #[derive(Clone, Copy, Debug)]
-struct Exit {
-    rsp: Form,
-    /// `rsp` is a constant distance from what it was.
+pub(crate) struct Exit {
+    /// The stack pointer then, as a form.
+    c: u64,
+    scales: [i16; TERMS],
+    slots: [u8; TERMS],
+    /// It is a constant distance from what it was.
     moves: bool,
     /// Accesses made until then.
-    accesses: u16,
+    pub accesses: u16,
     /// The branch, or the last instruction.
-    insn: u16,
+    pub insn: u16,
 }
 
 impl Exit {
     fn of(rsp: &Lin, accesses: usize, insn: u16) -> Option<Exit> {
+        let Form { c, scales, slots } = Form::of(rsp)?;
         Some(Exit {
-            rsp: Form::of(rsp)?,
+            c,
+            scales,
+            slots,
             moves: matches!(rsp.terms(), [(RSP, 1)]),
             accesses: accesses.try_into().ok()?,
             insn,
@@ -158,9 +159,9 @@ impl Exit {
     #[inline]
     fn rsp(&self, slots: &Slots) -> u64 {
         if self.moves {
-            slots[RSP as usize].wrapping_add(self.rsp.c)
+            slots[RSP as usize].wrapping_add(self.c)
         } else {
-            self.rsp.eval(slots)
+            eval::<TERMS>(self.c, &self.scales, &self.slots, slots)
         }
     }
 }
@@ -210,24 +211,30 @@ struct Repeat {
     plus: bool,
 }
 
-/// A block ready for expansion; ranges are of the arrays in [`Recipes`].
+/// What all executions of a block have in common, ready for expansion; ranges are of the arrays in [`Recipes`].
 #[derive(Clone, Copy, Debug)]
-struct Recipe {
+pub(crate) struct Body {
     pc: u64,
-    end: Exit,
     accesses: u32,
-    sides: u32,
     derived: u32,
     /// 1 + index of the [`Repeat`], 0 if it is no loop.
-    repeat: u32,
-    side_count: u16,
-    derived_count: u16,
+    pub repeat: u32,
+    derived_count: u8,
     /// Slot of the first derived value.
     first_derived: u8,
     /// Most terms of a derived value.
     derived_terms: u8,
     /// Most terms of an address; 0 if there is no recipe.
-    terms: u8,
+    pub terms: u8,
+}
+
+/// A block ready for expansion.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recipe {
+    pub body: Body,
+    pub end: Exit,
+    sides: u32,
+    side_count: u16,
 }
 
 /// The recipes of all blocks, by the blocks' indices.
@@ -244,27 +251,27 @@ pub(crate) struct Recipes {
     first_fetching: Vec<u32>,
 }
 
-const NO_RECIPE: Recipe = Recipe {
-    pc: 0,
+pub(crate) const NO_RECIPE: Recipe = Recipe {
+    body: Body {
+        pc: 0,
+        accesses: 0,
+        derived: 0,
+        repeat: 0,
+        derived_count: 0,
+        first_derived: 0,
+        derived_terms: 0,
+        terms: 0,
+    },
     end: Exit {
-        rsp: Form {
-            c: 0,
-            scales: [0; TERMS],
-            slots: [0; TERMS],
-        },
+        c: 0,
+        scales: [0; TERMS],
+        slots: [0; TERMS],
         moves: false,
         accesses: 0,
         insn: 0,
     },
-    accesses: 0,
     sides: 0,
-    derived: 0,
-    repeat: 0,
     side_count: 0,
-    derived_count: 0,
-    first_derived: 0,
-    derived_terms: 0,
-    terms: 0,
 };
 
 impl Recipes {
@@ -274,12 +281,17 @@ impl Recipes {
         self.recipes.push(recipe);
     }
 
+    #[inline]
+    pub fn get(&self, block: u32) -> Option<&Recipe> {
+        self.recipes.get(block as usize)
+    }
+
     /// Adds the fetches of the next block that has none yet. A fetch is an access whose address is constant.
     pub fn push_fetches(&mut self, block: &Block) {
         let recipe = self.recipes[self.first_fetching.len()];
         let first = u32::try_from(self.fetching.len()).unwrap_or(u32::MAX);
         self.first_fetching.push(first);
-        if recipe.terms == 0 {
+        if recipe.body.terms == 0 {
             return;
         }
         let fetch = |insn: u16| {
@@ -294,7 +306,7 @@ impl Recipes {
                 offset: block.plan.insn_offsets[usize::from(insn)],
             }
         };
-        let accesses = part(&self.accesses, recipe.accesses, recipe.end.accesses);
+        let accesses = part(&self.accesses, recipe.body.accesses, recipe.end.accesses);
         self.fetching.extend(block.with_fetches(accesses, fetch));
     }
 
@@ -326,21 +338,24 @@ impl Recipes {
         let sides: Vec<_> = plan.sides.iter().map(side).collect::<Option<_>>()?;
         let index = |len: usize| u32::try_from(len).ok();
         let last = (plan.insn_offsets.len() as u16).wrapping_sub(1);
-        let recipe = Recipe {
+        let body = Body {
             pc: plan.pc,
-            end: Exit::of(&plan.exit_rsp, accesses.len(), last)?,
             accesses: index(self.accesses.len())?,
-            sides: index(self.sides.len())?,
             derived: index(self.derived.len())?,
             repeat: match plan.looping {
                 Some(_) => index(self.repeats.len() + 1)?,
                 None => 0,
             },
-            side_count: sides.len().try_into().ok()?,
-            derived_count: derived.len() as u16,
+            derived_count: derived.len().try_into().ok()?,
             first_derived: u8::try_from(plan.slots() - derived.len()).unwrap_or(u8::MAX),
             derived_terms: plan.derived.iter().map(|d| d.of.n).max().unwrap_or(0),
             terms: accesses.iter().map(LinearAccess::terms).max().unwrap_or(0).max(1) as u8,
+        };
+        let recipe = Recipe {
+            body,
+            end: Exit::of(&plan.exit_rsp, accesses.len(), last)?,
+            sides: index(self.sides.len())?,
+            side_count: sides.len().try_into().ok()?,
         };
         if let Some(LoopPlan::Partly { free, steps }) = &plan.looping {
             self.repeats.push(Repeat {
@@ -357,7 +372,7 @@ impl Recipes {
 
     /// How the execution ended, by the word that follows its record.
     #[inline]
-    fn exit<'r>(&'r self, recipe: &'r Recipe, follows: u64) -> Option<&'r Exit> {
+    pub fn exit<'r>(&'r self, recipe: &'r Recipe, follows: u64) -> Option<&'r Exit> {
         match follows {
             LEFT.. => part(&self.sides, recipe.sides, recipe.side_count)
                 .iter()
@@ -368,38 +383,38 @@ impl Recipes {
     }
 
     #[inline(always)]
-    fn derive<const N: usize>(&self, recipe: &Recipe, slots: &mut Slots) {
-        let derived = part(&self.derived, recipe.derived, recipe.derived_count);
+    fn derive<const N: usize>(&self, body: &Body, slots: &mut Slots) {
+        let derived = part(&self.derived, body.derived, body.derived_count.into());
         for (i, derived) in derived.iter().enumerate() {
-            slots[(recipe.first_derived as usize + i) % SLOTS] = derived.eval::<N>(slots);
+            slots[(body.first_derived as usize + i) % SLOTS] = derived.eval::<N>(slots);
         }
     }
 
     /// Hands on the accesses of one execution; returns the stack pointer after it.
     #[inline(always)]
-    fn execute<C: Consumer, const FETCH: bool>(
+    pub fn execute<C: Consumer, const FETCH: bool>(
         &self,
         thread: Thread,
         block: u32,
-        recipe: &Recipe,
+        body: &Body,
         exit: &Exit,
         slots: &mut Slots,
         consumer: &mut C,
     ) -> u64 {
-        match recipe.derived_terms {
-            0 if recipe.derived_count == 0 => {}
-            ..=1 => self.derive::<1>(recipe, slots),
-            _ => self.derive::<TERMS>(recipe, slots),
+        match body.derived_terms {
+            0 if body.derived_count == 0 => {}
+            ..=1 => self.derive::<1>(body, slots),
+            _ => self.derive::<TERMS>(body, slots),
         }
         let linear = Linear {
             thread,
-            pc: recipe.pc,
+            pc: body.pc,
             accesses: if FETCH {
                 self.fetching(block, exit)
             } else {
-                part(&self.accesses, recipe.accesses, exit.accesses)
+                part(&self.accesses, body.accesses, exit.accesses)
             },
-            terms: recipe.terms,
+            terms: body.terms,
             slots,
         };
         if FETCH {
@@ -424,35 +439,41 @@ impl Recipes {
         mut at: usize,
         consumer: &mut C,
     ) -> usize {
-        let length = 1 + self.repeats[recipe.repeat as usize - 1].free.len();
+        let body = &recipe.body;
+        let length = 1 + self.free(body).len();
         while let Some(record) = words.get(at..at + length + 1) {
             let (head, follows) = (record[0], record[length]);
             let whole = !matches!(follows, CUT | END | LEFT..);
             if head != steady || !whole || !consumer.takes(wanted::<FETCH>(&recipe.end)) {
                 break;
             }
-            self.repeat(recipe, slots, &record[1..]);
-            let rsp = self.execute::<C, FETCH>(thread, block, recipe, &recipe.end, slots, consumer);
-            self.step(recipe, slots);
+            self.repeat(body, slots, &record[1..]);
+            let rsp = self.execute::<C, FETCH>(thread, block, body, &recipe.end, slots, consumer);
+            self.step(body, slots);
             slots[RSP as usize] = rsp;
             at += length;
         }
         at
     }
 
+    /// Slots that later records of a loop have.
+    #[inline]
+    fn free(&self, body: &Body) -> &[u8] {
+        &self.repeats[body.repeat as usize - 1].free
+    }
+
     /// Fills in the values of a later iteration's record.
     #[inline]
-    fn repeat(&self, recipe: &Recipe, slots: &mut Slots, values: &[u64]) {
-        let free = &self.repeats[recipe.repeat as usize - 1].free;
-        for (&slot, &value) in free.iter().zip(values) {
+    pub fn repeat(&self, body: &Body, slots: &mut Slots, values: &[u64]) {
+        for (&slot, &value) in self.free(body).iter().zip(values) {
             slots[slot as usize] = value;
         }
     }
 
     /// Moves the slots to the next iteration.
     #[inline]
-    fn step(&self, recipe: &Recipe, slots: &mut Slots) {
-        let repeat = &self.repeats[recipe.repeat as usize - 1];
+    pub fn step(&self, body: &Body, slots: &mut Slots) {
+        let repeat = &self.repeats[body.repeat as usize - 1];
         if repeat.plus {
             repeat.moves.iter().for_each(|m| m.apply::<true>(slots));
         } else {
@@ -463,7 +484,7 @@ impl Recipes {
 
 /// How many accesses a limit must allow for an execution: nothing may follow the last one, so with fetches one more.
 #[inline(always)]
-fn wanted<const FETCH: bool>(exit: &Exit) -> usize {
+pub(crate) fn wanted<const FETCH: bool>(exit: &Exit) -> usize {
     usize::from(exit.accesses) + usize::from(FETCH)
 }
 
@@ -516,20 +537,16 @@ impl Linear<'_> {
 }
 
 /// Values copied at once: a copy of fixed length is a few instructions, one of any length is a call.
-const COPIED: usize = 8;
+const COPIED: usize = 4;
 
-/// Puts a record's values into their slots.
+/// Puts a record's values, the first `n`, into their slots.
 #[inline(always)]
-fn capture(slots: &mut Slots, words: &[u64], at: usize, next: usize) {
+pub(crate) fn capture(slots: &mut Slots, values: &[u64], n: usize) {
     let from = FIRST as usize;
-    match words.get(at + 1..at + 1 + COPIED) {
+    match values.first_chunk::<COPIED>() {
         // Whatever follows the record goes where derived values are, or nothing.
-        Some(some) if next - at <= COPIED => {
-            for (i, &value) in some.iter().enumerate() {
-                slots[from + i] = value;
-            }
-        }
-        _ => capture_any(slots, &words[at + 1..next]),
+        Some(some) if n <= COPIED => slots[from..from + COPIED].copy_from_slice(some),
+        _ => capture_any(slots, &values[..n]),
     }
 }
 
@@ -561,19 +578,18 @@ impl ThreadDecoder {
             let next = at + length;
             let Some(&follows) = words.get(next) else { break };
             let Some(hot) = table.hot(head) else { break };
-            let Some(recipe) = recipes.recipes.get(hot.block as usize) else {
-                break;
-            };
+            let Some(recipe) = recipes.get(hot.block) else { break };
             let Some(exit) = recipes.exit(recipe, follows) else {
                 break;
             };
-            if recipe.terms == 0 || !consumer.takes(wanted::<FETCH>(exit)) {
+            let body = &recipe.body;
+            if body.terms == 0 || !consumer.takes(wanted::<FETCH>(exit)) {
                 break;
             }
             if !hot.role.is_steady() {
-                capture(slots, words, at, next);
+                capture(slots, &words[at + 1..], length - 1);
             } else if in_loop == Some(hot.block) {
-                recipes.repeat(recipe, slots, &words[at + 1..next]);
+                recipes.repeat(body, slots, &words[at + 1..next]);
             } else {
                 break;
             }
@@ -584,13 +600,13 @@ impl ThreadDecoder {
                     consumer.leaves(block, Some(exit.insn));
                 }
             }
-            let rsp = recipes.execute::<C, FETCH>(self.thread, hot.block, recipe, exit, slots, consumer);
+            let rsp = recipes.execute::<C, FETCH>(self.thread, hot.block, body, exit, slots, consumer);
             at = next;
             in_loop = None;
             if follows >= LEFT {
                 at += 1;
-            } else if recipe.repeat != 0 {
-                recipes.step(recipe, slots);
+            } else if body.repeat != 0 {
+                recipes.step(body, slots);
                 in_loop = Some(hot.block);
             }
             slots[RSP as usize] = rsp;
@@ -607,7 +623,7 @@ impl ThreadDecoder {
     }
 
     /// Fills the slots with what is known; returns the loop that is under way.
-    fn enter(&mut self, table: &Table, slots: &mut Slots) -> Option<u32> {
+    pub(crate) fn enter(&mut self, table: &Table, slots: &mut Slots) -> Option<u32> {
         slots[..self.carried.len()].copy_from_slice(&self.carried);
         let block = self.loop_under_way(table)?;
         let end = FIRST as usize + table.blocks()[block as usize].captured();
@@ -616,7 +632,7 @@ impl ThreadDecoder {
         Some(block)
     }
 
-    fn leave(&mut self, table: &Table, slots: &Slots, in_loop: Option<u32>) {
+    pub(crate) fn leave(&mut self, table: &Table, slots: &Slots, in_loop: Option<u32>) {
         self.carried[RSP as usize] = slots[RSP as usize];
         self.in_loop = in_loop.map(|block| {
             let block = &table.blocks()[block as usize];

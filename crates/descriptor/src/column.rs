@@ -152,6 +152,14 @@ impl Form {
     pub fn note(self, value: u64, sources: &mut Sources) {
         sources[self.own as usize % sources.len()] = value;
     }
+
+    /// The value of which this number is left; takes it in.
+    #[inline(always)]
+    pub fn value(self, number: u64, sources: &mut Sources) -> u64 {
+        let value = number.wrapping_add(self.part(sources));
+        self.note(value, sources);
+        value
+    }
 }
 
 #[cfg(test)]

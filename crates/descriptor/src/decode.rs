@@ -30,7 +30,6 @@ use crate::events::Events;
 use crate::series::Past;
 use crate::streams::{read, Pack};
 use crate::{Alphabet, SOURCES};
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// Successors that are remembered of each kind.
@@ -94,8 +93,16 @@ impl core::fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
+impl Events {
+    /// The kinds of the events from number `first` on, and their parameters, one after the other.
+    #[inline]
+    pub fn rest(&self, first: usize) -> (&[u32], &[u64]) {
+        (&self.kinds[first..], &self.values[self.starts[first] as usize..])
+    }
+}
+
 /// A kind on the way through its events.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Kind {
     arity: u32,
     /// Its first form.
@@ -104,71 +111,379 @@ struct Kind {
     value: u32,
     event: u32,
     event_end: u32,
-    /// Events until its relations hold.
-    until: u32,
+    /// The event from which on its relations hold.
+    related_from: u32,
 }
 
 const NEVER: u32 = u32::MAX;
 
+impl Kind {
+    /// Its events, before any of them.
+    fn count(&self) -> usize {
+        (self.event_end - self.event) as usize
+    }
+}
+
 /// Reads back what [`Encoder`](crate::Encoder) wrote, all of `bytes`. `most` bounds the events, their parameters, and their
 /// kinds: it is at least [`Events::size`] of what was encoded.
 pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: usize) -> Result<Events, Error> {
-    let mut from = bytes;
-    let n = usize::try_from(take(&mut from).ok_or(Error::CutOff)?).map_err(|_| Error::TooLong)?;
-    if n > most {
-        return Err(Error::TooLong);
-    }
-    let definitions = read(&mut from, most.saturating_mul(8), pack)?;
-    let dictionary = define(&definitions, alphabet, most)?;
-    let counts = read(&mut from, most.saturating_mul(4), pack)?;
-    let (kinds, mut forms) = lay_out(&dictionary, alphabet, &counts, (n, most))?;
-    let (successors, first) = read_paths(&mut from, &kinds, (n, most), pack)?;
-    let (rows, related) = read_columns(&mut from, &kinds, &forms, pack)?;
-    if !from.is_empty() {
-        return Err(Error::Inconsistent);
-    }
-
-    let mut kinds = kinds;
-    let mut events = Events::new(dictionary);
-    let mut sources: Sources = [0; 2 * SOURCES];
-    events.kinds.reserve_exact(n);
-    events.starts.reserve_exact(n);
-    events.values.resize(rows.len(), 0);
-    let (kinds, forms) = (kinds.as_mut_slice(), forms.as_mut_slice());
-    let mut left = events.values.as_mut_slice();
-    let mut end = 0;
-    let mut k = first;
-    for _ in 0..n {
-        let kind = kinds.get_mut(k as usize).ok_or(Error::Inconsistent)?;
-        if kind.event == kind.event_end {
-            return Err(Error::Inconsistent);
-        }
-        events.kinds.push(k);
-        end += kind.arity;
-        events.starts.push(end);
-        k = successors[kind.event as usize];
-        kind.event += 1;
-        let arity = kind.arity as usize;
-        let row = &rows[kind.value as usize..][..arity];
-        kind.value += kind.arity;
-        let columns = kind.column as usize..kind.column as usize + arity;
-        if kind.until == 0 {
-            forms[columns.clone()].copy_from_slice(&related[columns.clone()]);
-        }
-        kind.until = kind.until.wrapping_sub(1);
-        let (values, rest) = left.split_at_mut(arity);
-        left = rest;
-        for ((value, number), form) in values.iter_mut().zip(row).zip(&forms[columns]) {
-            *value = number.wrapping_add(form.part(&sources));
-            form.note(*value, &mut sources);
-        }
-    }
+    let mut events = Events::default();
+    Decoder::default().decode(bytes, alphabet, pack, most, &mut events)?;
     Ok(events)
 }
 
-fn define(bytes: &[u8], alphabet: &impl Alphabet, most: usize) -> Result<Dictionary, Error> {
+/// Decodes pieces, one after the other; nothing but memory is kept from one to the next.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    kinds: Vec<Kind>,
+    /// Of the values of each kind, [`SHORT`] at least; without relations, and with those that are told.
+    forms: Vec<Form>,
+    related: Vec<Form>,
+    /// Forms that stand for values.
+    columns: usize,
+    /// By event, kind by kind. What else is in this and in `rows` is of no account, and may be from other pieces.
+    successors: Vec<u32>,
+    /// By value, kind by kind: what is left of it.
+    rows: Vec<u64>,
+    unpacked: Unpacked,
+}
+
+/// Byte streams, unpacked.
+#[derive(Debug, Default)]
+struct Unpacked {
+    /// Of definitions, then of counts.
+    small: Vec<u8>,
+    paths: Coded,
+    explicit: Vec<u8>,
+    columns: Coded,
+    planes: [Vec<u8>; STREAM_PLANES],
+    relations: Vec<u8>,
+}
+
+/// Places behind those that are used, so that short stretches can be read and written with a fixed length.
+const SPARE: usize = 8;
+/// Values of an event that are made in one step, or in two.
+const SHORT: usize = 4;
+/// How far ahead of what is read memory is fetched: the next line of the cache, and some.
+const AHEAD_BYTES: usize = 96;
+const _: () = assert!(SHORT <= SPARE);
+
+/// `n` places of whatever is in them, and [`SPARE`] more.
+fn room<T: Clone + Default>(places: &mut Vec<T>, n: usize) -> &mut [T] {
+    if places.len() < n + SPARE {
+        places.clear();
+        places.reserve_exact(n + SPARE);
+        places.resize(n + SPARE, T::default());
+    }
+    &mut places[..n + SPARE]
+}
+
+/// What there is of everything.
+struct Size {
+    events: usize,
+    values: usize,
+    /// The first event's kind.
+    first: u32,
+}
+
+impl Decoder {
+    /// As [`decode`]. The events take the place of those in `events`; if it fails, there is nothing of use in it.
+    pub fn decode(
+        &mut self,
+        bytes: &[u8],
+        alphabet: &impl Alphabet,
+        pack: &impl Pack,
+        most: usize,
+        events: &mut Events,
+    ) -> Result<(), Error> {
+        events.dictionary.clear();
+        let mut unpacked = core::mem::take(&mut self.unpacked);
+        let read = self.read(bytes, alphabet, pack, most, &mut events.dictionary, &mut unpacked);
+        self.unpacked = unpacked;
+        let ordered = read.and_then(|size| self.put_in_order(size, pack, events));
+        ordered.inspect_err(|_| events.clear())
+    }
+
+    /// Reads the columns.
+    fn read(
+        &mut self,
+        bytes: &[u8],
+        alphabet: &impl Alphabet,
+        pack: &impl Pack,
+        most: usize,
+        dictionary: &mut Dictionary,
+        unpacked: &mut Unpacked,
+    ) -> Result<Size, Error> {
+        let mut from = bytes;
+        let n = usize::try_from(take(&mut from).ok_or(Error::CutOff)?).map_err(|_| Error::TooLong)?;
+        if n > most {
+            return Err(Error::TooLong);
+        }
+        let small = &mut unpacked.small;
+        read(&mut from, most.saturating_mul(8), pack, small)?;
+        define(dictionary, small, alphabet, most)?;
+        read(&mut from, most.saturating_mul(4), pack, small)?;
+        let values = self.lay_out(dictionary, alphabet, small, (n, most))?;
+        unpacked.paths.read(&mut from, self.kinds.len(), n, pack)?;
+        let explicit = &mut unpacked.explicit;
+        read(&mut from, most.saturating_mul(5).saturating_add(1), pack, explicit)?;
+        let first = self.read_paths(&unpacked.paths, explicit, n)?;
+        unpacked.columns.read(&mut from, self.columns, values, pack)?;
+        for plane in &mut unpacked.planes {
+            read(&mut from, values, pack, plane)?;
+        }
+        read(&mut from, 2 * self.columns, pack, &mut unpacked.relations)?;
+        self.read_columns(unpacked, values)?;
+        match from {
+            [] => Ok(Size {
+                events: n,
+                values,
+                first,
+            }),
+            _ => Err(Error::Inconsistent),
+        }
+    }
+
+    /// The pass through the columns in the order of events. Where it is lies in registers: the lengths of lists would be fetched from memory, event after event.
+    fn put_in_order(&mut self, size: Size, pack: &impl Pack, events: &mut Events) -> Result<(), Error> {
+        let mut sources: Sources = [0; 2 * SOURCES];
+        events.kinds.resize(size.events, 0);
+        events.starts.resize(size.events + 1, 0);
+        events.values.resize(size.values + SHORT, 0);
+        let values = events.values.as_mut_slice();
+        let (kinds, forms) = (self.kinds.as_mut_slice(), self.forms.as_mut_slice());
+        let (mut k, mut end) = (size.first, 0);
+        events.starts[0] = 0;
+        for (place, start) in events.kinds.iter_mut().zip(&mut events.starts[1..]) {
+            let kind = kinds.get_mut(k as usize).ok_or(Error::Inconsistent)?;
+            *place = k;
+            let arity = kind.arity as usize;
+            let (column, value, event) = (kind.column as usize, kind.value as usize, kind.event);
+            if event == kind.event_end {
+                return Err(Error::Inconsistent);
+            }
+            k = self.successors[event as usize];
+            kind.event += 1;
+            kind.value += kind.arity;
+            if event == kind.related_from {
+                forms[column..column + arity].copy_from_slice(&self.related[column..column + arity]);
+            }
+            ahead(&self.successors, event as usize, pack);
+            ahead(&self.rows, value, pack);
+            let (row, forms, to) = (&self.rows[value..], &forms[column..], &mut values[end..]);
+            match (
+                row.first_chunk::<SHORT>(),
+                forms.first_chunk::<SHORT>(),
+                to.first_chunk_mut(),
+            ) {
+                (Some(row), Some(forms), Some(to)) if arity <= SHORT => {
+                    let to: &mut [u64; SHORT] = to;
+                    for j in 0..SHORT / 2 {
+                        to[j] = forms[j].value(row[j], &mut sources);
+                    }
+                    if arity > SHORT / 2 {
+                        for j in SHORT / 2..SHORT {
+                            to[j] = forms[j].value(row[j], &mut sources);
+                        }
+                    }
+                }
+                _ => {
+                    for ((to, &number), form) in to[..arity].iter_mut().zip(row).zip(forms) {
+                        *to = form.value(number, &mut sources);
+                    }
+                }
+            }
+            end += arity;
+            *start = end as u32;
+        }
+        events.values.truncate(end);
+        Ok(())
+    }
+
+    /// Kinds at the beginning of their events, and the forms of the columns of those that have any. Returns the number of values.
+    fn lay_out(
+        &mut self,
+        dictionary: &Dictionary,
+        alphabet: &impl Alphabet,
+        counts: &[u8],
+        (events, most): (usize, usize),
+    ) -> Result<usize, Error> {
+        self.kinds.clear();
+        self.forms.clear();
+        self.columns = 0;
+        let mut from = counts;
+        let (mut event, mut value) = (0usize, 0usize);
+        let index = |i: usize| u32::try_from(i).map_err(|_| Error::TooLong);
+        for number in 0..dictionary.len() as u32 {
+            let count = usize::try_from(take(&mut from).ok_or(Error::CutOff)?).unwrap_or(usize::MAX);
+            let event_end = event
+                .checked_add(count)
+                .filter(|&e| e <= events)
+                .ok_or(Error::Inconsistent)?;
+            let arity = dictionary.arity(number);
+            let value_end = count.checked_mul(arity).and_then(|v| v.checked_add(value));
+            let value_end = value_end.filter(|&v| v <= most).ok_or(Error::TooLong)?;
+            let mut kind = Kind {
+                arity: arity as u32,
+                column: self.forms.len() as u32,
+                value: index(value)?,
+                event: index(event)?,
+                event_end: index(event_end)?,
+                related_from: NEVER,
+            };
+            if count > 0 {
+                let mut sources = &[][..];
+                if let Definition::Leaf(key) = dictionary.definition(number) {
+                    sources = alphabet.leaf(*key).map_or(&[][..], |l| l.sources);
+                    if count >= FREQUENT as usize {
+                        kind.related_from = kind.event + RELATED_FROM;
+                    }
+                }
+                self.columns += arity;
+                self.forms
+                    .extend((0..arity).map(|j| Form::new(sources.get(j).copied())));
+                // Short rows are gone through as if they were of `SHORT` values.
+                self.forms.extend((arity..SHORT).map(|_| Form::new(None)));
+            }
+            self.kinds.push(kind);
+            (event, value) = (event_end, value_end);
+        }
+        if event != events || !from.is_empty() {
+            return Err(Error::Inconsistent);
+        }
+        Ok(value)
+    }
+
+    /// The successors of all events. Returns the first event's kind.
+    fn read_paths(&mut self, coded: &Coded, explicit: &[u8], events: usize) -> Result<u32, Error> {
+        let (mut codes, mut explicit) = (coded.codes(), explicit);
+        let first = take(&mut explicit).ok_or(Error::CutOff)?;
+        let first = u32::try_from(first).map_err(|_| Error::Inconsistent)?;
+        let successors = room(&mut self.successors, events);
+        for (k, kind) in self.kinds.iter().enumerate().filter(|(_, kind)| kind.count() > 0) {
+            let own = &mut successors[kind.event as usize..][..kind.count() + SPARE];
+            read_path(k as u32, kind.count(), own, &mut codes, &mut explicit)?;
+        }
+        if codes.is_empty() && explicit.is_empty() {
+            Ok(first)
+        } else {
+            Err(Error::Inconsistent)
+        }
+    }
+
+    /// The numbers of all columns, row by row, and the forms of columns whose relations are told.
+    fn read_columns(&mut self, unpacked: &Unpacked, values: usize) -> Result<(), Error> {
+        let mut codes = unpacked.columns.codes();
+        let mut residuals = Residuals {
+            planes: core::array::from_fn(|b| unpacked.planes[b].as_slice()),
+        };
+        let mut relations = unpacked.relations.chunks_exact(2);
+        self.related.clear();
+        self.related.extend_from_slice(&self.forms);
+        let rows = room(&mut self.rows, values);
+        for kind in self.kinds.iter().filter(|kind| kind.count() > 0) {
+            let (arity, count) = (kind.arity as usize, kind.count());
+            let own = &mut rows[kind.value as usize..][..arity * count];
+            for j in 0..arity {
+                let (series, flags) = codes.next(count)?;
+                let mut column = Column {
+                    past: Past::default(),
+                    numbers: own,
+                    at: j,
+                    apart: arity,
+                    least: None,
+                };
+                if flags & LEAST != 0 {
+                    column.least = Some(take(&mut codes.heads).ok_or(Error::CutOff)?);
+                }
+                column.read(series, count, &mut codes, &mut residuals)?;
+                if kind.related_from != NEVER {
+                    let bytes = relations.next().ok_or(Error::CutOff)?;
+                    let relation = Relation::checked(bytes[0], bytes[1] as i8).ok_or(Error::Inconsistent)?;
+                    self.related[kind.column as usize + j].relate(relation);
+                }
+            }
+        }
+        let over = relations.next().is_none() && relations.remainder().is_empty();
+        if over && codes.is_empty() && residuals.planes.iter().all(|p| p.is_empty()) {
+            Ok(())
+        } else {
+            Err(Error::Inconsistent)
+        }
+    }
+}
+
+/// The successors of the `count` events of kind `k`, to the front of `successors`, of which there are [`SPARE`] more.
+fn read_path(
+    k: u32,
+    count: usize,
+    successors: &mut [u32],
+    codes: &mut Codes<'_>,
+    explicit: &mut &[u8],
+) -> Result<(), Error> {
+    let mut recent = [k + 1, k, k, k];
+    let mut change = |recent: &mut [u32; RECENT], code: u8| {
+        if code == EXPLICIT {
+            let apart = take(explicit).ok_or(Error::CutOff)?;
+            let next = u64::from(k).wrapping_add(unzigzag(apart));
+            push_front(recent, u32::try_from(next).map_err(|_| Error::Inconsistent)?);
+        } else if (code as usize) < RECENT {
+            to_front(recent, code as usize);
+        } else {
+            return Err(Error::Inconsistent);
+        }
+        Ok(())
+    };
+    let (series, flags) = codes.next(count)?;
+    if flags & LEAST != 0 {
+        return Err(Error::Inconsistent);
+    }
+    match series {
+        Series::Sparse(changes) => {
+            let mut at = 0;
+            for _ in 0..changes {
+                let (run, code) = codes.code(count - at)?;
+                fill(&mut successors[at..], run, recent[0]);
+                change(&mut recent, code)?;
+                at += run + 1;
+                successors[at - 1] = recent[0];
+            }
+            fill(&mut successors[at..], count - at, recent[0]);
+        }
+        Series::Dense(own) => {
+            for (place, &code) in successors.iter_mut().zip(own) {
+                if code != 0 {
+                    change(&mut recent, code)?;
+                }
+                *place = recent[0];
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tells of the place where a kind's events will be read from some events later: kinds are many, each has its own places, and by then they should be in
+/// the cache.
+#[inline(always)]
+fn ahead<T>(places: &[T], at: usize, pack: &impl Pack) {
+    if let Some(place) = places.get(at + AHEAD_BYTES / size_of::<T>()) {
+        pack.soon(place);
+    }
+}
+
+/// `n` times the same at the front of `places`, of which there are [`SPARE`] more.
+#[inline(always)]
+fn fill(places: &mut [u32], n: usize, value: u32) {
+    let (front, rest) = places.split_at_mut(SPARE);
+    front.fill(value);
+    if n > SPARE {
+        rest[..n - SPARE].fill(value);
+    }
+}
+
+/// Defines the kinds in an empty dictionary.
+fn define(dictionary: &mut Dictionary, bytes: &[u8], alphabet: &impl Alphabet, most: usize) -> Result<(), Error> {
     let mut from = bytes;
-    let mut dictionary = Dictionary::default();
     let mut last_key = 0u64;
     while let Some(head) = (!from.is_empty()).then(|| take(&mut from)) {
         let head = head.ok_or(Error::CutOff)?;
@@ -203,56 +518,11 @@ fn define(bytes: &[u8], alphabet: &impl Alphabet, most: usize) -> Result<Diction
             return Err(Error::Inconsistent);
         }
     }
-    Ok(dictionary)
-}
-
-/// Kinds at the beginning of their events, and the forms of the columns of those that have any.
-fn lay_out(
-    dictionary: &Dictionary,
-    alphabet: &impl Alphabet,
-    counts: &[u8],
-    (events, most): (usize, usize),
-) -> Result<(Vec<Kind>, Vec<Form>), Error> {
-    let (mut kinds, mut forms) = (Vec::with_capacity(dictionary.len()), Vec::new());
-    let mut from = counts;
-    let (mut event, mut value) = (0usize, 0usize);
-    for kind in 0..dictionary.len() as u32 {
-        let count = usize::try_from(take(&mut from).ok_or(Error::CutOff)?).unwrap_or(usize::MAX);
-        let event_end = event
-            .checked_add(count)
-            .filter(|&e| e <= events)
-            .ok_or(Error::Inconsistent)?;
-        let arity = dictionary.arity(kind);
-        let value_end = count.checked_mul(arity).and_then(|v| v.checked_add(value));
-        let value_end = value_end.filter(|&v| v <= most).ok_or(Error::TooLong)?;
-        let mut this = Kind {
-            arity: arity as u32,
-            column: forms.len() as u32,
-            value: u32::try_from(value).map_err(|_| Error::TooLong)?,
-            event: u32::try_from(event).map_err(|_| Error::TooLong)?,
-            event_end: u32::try_from(event_end).map_err(|_| Error::TooLong)?,
-            until: NEVER,
-        };
-        if count > 0 {
-            let mut sources = &[][..];
-            if let Definition::Leaf(key) = dictionary.definition(kind) {
-                sources = alphabet.leaf(*key).map_or(&[][..], |l| l.sources);
-                if count >= FREQUENT as usize {
-                    this.until = RELATED_FROM;
-                }
-            }
-            forms.extend((0..arity).map(|j| Form::new(sources.get(j).copied())));
-        }
-        kinds.push(this);
-        (event, value) = (event_end, value_end);
-    }
-    if event != events || !from.is_empty() {
-        return Err(Error::Inconsistent);
-    }
-    Ok((kinds, forms))
+    Ok(())
 }
 
 /// Four streams of codes.
+#[derive(Debug, Default)]
 struct Coded {
     heads: Vec<u8>,
     runs: Vec<u8>,
@@ -278,13 +548,11 @@ enum Series<'a> {
 
 impl Coded {
     /// Reads the streams of at most `series` series with at most `most` numbers.
-    fn read(from: &mut &[u8], series: usize, most: usize, pack: &impl Pack) -> Result<Coded, Error> {
-        Ok(Coded {
-            heads: read(from, series.saturating_mul(15), pack)?,
-            runs: read(from, most.saturating_mul(5), pack)?,
-            sparse: read(from, most, pack)?,
-            dense: read(from, most, pack)?,
-        })
+    fn read(&mut self, from: &mut &[u8], series: usize, most: usize, pack: &impl Pack) -> Result<(), Error> {
+        read(from, series.saturating_mul(15), pack, &mut self.heads)?;
+        read(from, most.saturating_mul(5), pack, &mut self.runs)?;
+        read(from, most, pack, &mut self.sparse)?;
+        read(from, most, pack, &mut self.dense)
     }
     fn codes(&self) -> Codes<'_> {
         Codes {
@@ -323,70 +591,6 @@ impl<'a> Codes<'a> {
     }
     fn is_empty(&self) -> bool {
         self.heads.is_empty() && self.runs.is_empty() && self.sparse.is_empty() && self.dense.is_empty()
-    }
-}
-
-/// The successors of all events, and the first event's kind.
-fn read_paths(
-    from: &mut &[u8],
-    kinds: &[Kind],
-    (events, most): (usize, usize),
-    pack: &impl Pack,
-) -> Result<(Vec<u32>, u32), Error> {
-    let coded = Coded::read(from, kinds.len(), events, pack)?;
-    let explicit = read(from, most.saturating_mul(5).saturating_add(1), pack)?;
-    let (mut codes, mut explicit) = (coded.codes(), explicit.as_slice());
-    let first = take(&mut explicit).ok_or(Error::CutOff)?;
-    let first = u32::try_from(first).map_err(|_| Error::Inconsistent)?;
-    let mut successors = Vec::with_capacity(events);
-    for (k, kind) in kinds.iter().enumerate() {
-        let k = k as u32;
-        let mut left = (kind.event_end - kind.event) as usize;
-        if left == 0 {
-            continue;
-        }
-        let mut recent = [k + 1, k, k, k];
-        let mut change = |recent: &mut [u32; RECENT], code: u8| {
-            if code == EXPLICIT {
-                let apart = take(&mut explicit).ok_or(Error::CutOff)?;
-                let next = u64::from(k).wrapping_add(unzigzag(apart));
-                push_front(recent, u32::try_from(next).map_err(|_| Error::Inconsistent)?);
-            } else if (code as usize) < RECENT {
-                to_front(recent, code as usize);
-            } else {
-                return Err(Error::Inconsistent);
-            }
-            Ok(())
-        };
-        let (series, flags) = codes.next(left)?;
-        if flags & LEAST != 0 {
-            return Err(Error::Inconsistent);
-        }
-        match series {
-            Series::Sparse(changes) => {
-                for _ in 0..changes {
-                    let (run, code) = codes.code(left)?;
-                    successors.resize(successors.len() + run, recent[0]);
-                    change(&mut recent, code)?;
-                    successors.push(recent[0]);
-                    left -= run + 1;
-                }
-                successors.resize(successors.len() + left, recent[0]);
-            }
-            Series::Dense(own) => {
-                for &code in own {
-                    if code != 0 {
-                        change(&mut recent, code)?;
-                    }
-                    successors.push(recent[0]);
-                }
-            }
-        }
-    }
-    if codes.is_empty() && explicit.is_empty() {
-        Ok((successors, first))
-    } else {
-        Err(Error::Inconsistent)
     }
 }
 
@@ -476,58 +680,5 @@ impl Column<'_> {
         self.numbers[self.at] = number;
         self.at += self.apart;
         Ok(())
-    }
-}
-
-/// The numbers of all columns, row by row, and the forms of columns whose relations are told.
-fn read_columns(
-    from: &mut &[u8],
-    kinds: &[Kind],
-    forms: &[Form],
-    pack: &impl Pack,
-) -> Result<(Vec<u64>, Vec<Form>), Error> {
-    let count = |kind: &Kind| (kind.event_end - kind.event) as usize;
-    let all = kinds.iter().map(|k| count(k) * k.arity as usize).sum();
-    let coded = Coded::read(from, forms.len(), all, pack)?;
-    let mut planes: [Vec<u8>; STREAM_PLANES] = Default::default();
-    for plane in &mut planes {
-        *plane = read(from, all, pack)?;
-    }
-    let relations = read(from, 2 * forms.len(), pack)?;
-    let mut codes = coded.codes();
-    let mut residuals = Residuals {
-        planes: core::array::from_fn(|b| planes[b].as_slice()),
-    };
-    let mut relations = relations.chunks_exact(2);
-    let mut rows = vec![0; all];
-    let mut related = forms.to_vec();
-    for kind in kinds.iter().filter(|k| count(k) > 0) {
-        let (arity, count) = (kind.arity as usize, count(kind));
-        let own = &mut rows[kind.value as usize..][..arity * count];
-        for j in 0..arity {
-            let number = kind.column as usize + j;
-            let (series, flags) = codes.next(count)?;
-            let mut column = Column {
-                past: Past::default(),
-                numbers: own,
-                at: j,
-                apart: arity,
-                least: None,
-            };
-            if flags & LEAST != 0 {
-                column.least = Some(take(&mut codes.heads).ok_or(Error::CutOff)?);
-            }
-            column.read(series, count, &mut codes, &mut residuals)?;
-            if kind.until == RELATED_FROM {
-                let bytes = relations.next().ok_or(Error::CutOff)?;
-                related[number].relate(Relation::checked(bytes[0], bytes[1] as i8).ok_or(Error::Inconsistent)?);
-            }
-        }
-    }
-    let over = relations.next().is_none() && relations.remainder().is_empty();
-    if over && codes.is_empty() && residuals.planes.iter().all(|p| p.is_empty()) {
-        Ok((rows, related))
-    } else {
-        Err(Error::Inconsistent)
     }
 }

@@ -20,14 +20,6 @@ const NONE: u32 = u32::MAX;
 /// kinds, more than the processor follows by itself, and each new line would cost a trip to the last cache: a third of the time.
 const AHEAD: usize = 128;
 
-/// Asks for element `at` of a slice, if there is one.
-#[inline(always)]
-fn ahead<T>(slice: &[T], at: usize) {
-    #[cfg(target_arch = "x86_64")]
-    slice.get(at).into_iter().for_each(safe_arch::prefetch_t0);
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (slice, at);
-}
 /// Events of a frequent kind that pass before it is watched.
 const UNWATCHED: u32 = 8;
 const _: () = assert!(UNWATCHED < RELATED_FROM);
@@ -230,7 +222,7 @@ impl Encoder {
         self.clear(events);
         self.numbering.count(events, alphabet);
         self.rows.resize(events.values().max(self.rows.len()), 0);
-        self.sort(events);
+        self.sort(events, pack);
         self.code(events.len());
         put(out, events.len() as u64);
         write(out, &self.numbering.definitions, pack);
@@ -256,7 +248,7 @@ impl Encoder {
     }
 
     /// The pass in the order of events.
-    fn sort(&mut self, events: &Events) {
+    fn sort(&mut self, events: &Events, pack: &impl Pack) {
         let Numbering {
             number, kinds, forms, ..
         } = &mut self.numbering;
@@ -277,8 +269,11 @@ impl Encoder {
             let forms = &mut forms[this.column as usize..][..own.len()];
             let at = this.value as usize;
             this.value += this.arity;
-            ahead(rows, this.value as usize + AHEAD / size_of::<u64>());
-            ahead(successors, place + AHEAD / size_of::<u32>());
+            rows.get(this.value as usize + AHEAD / size_of::<u64>())
+                .inspect(|p| pack.soon(*p));
+            successors
+                .get(place + AHEAD / size_of::<u32>())
+                .inspect(|p| pack.soon(*p));
             if this.until == 0 {
                 self.learners.watch(this, forms, own, &sources);
             } else {

@@ -37,7 +37,7 @@ mod series;
 mod stitch;
 mod streams;
 
-pub use decode::{decode, Error};
+pub use decode::{decode, Decoder, Error};
 pub use dictionary::{Definition, Dictionary, Visit, MOST_PARAMETERS};
 pub use encode::Encoder;
 pub use events::{Batch, Events, BATCH_EVENTS};

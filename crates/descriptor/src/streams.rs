@@ -3,12 +3,20 @@ use crate::bytes::{put, take};
 use crate::decode::Error;
 use alloc::vec::Vec;
 
-/// A general-purpose compressor.
+/// A general-purpose compressor, and what else the caller can do that this crate cannot.
 pub trait Pack {
     /// The bytes, packed.
     fn pack(&self, bytes: &[u8]) -> Vec<u8>;
     /// The `length` bytes that were packed; `None` if that is not what comes out.
     fn unpack(&self, packed: &[u8], length: usize) -> Option<Vec<u8>>;
+    /// As [`Pack::unpack`], in place of what is in `into`, in whose memory there may be room.
+    fn unpack_to(&self, packed: &[u8], length: usize, into: &mut Vec<u8>) -> Option<()> {
+        *into = self.unpack(packed, length)?;
+        Some(())
+    }
+    /// This will be read or written soon: a chance to have it fetched into the cache.
+    #[inline(always)]
+    fn soon<T>(&self, _place: &T) {}
 }
 
 /// Streams shorter than this are not worth packing.
@@ -25,8 +33,8 @@ pub(crate) fn write(out: &mut Vec<u8>, stream: &[u8], pack: &impl Pack) {
     out.extend_from_slice(stored);
 }
 
-/// Takes a stream of at most `most` bytes from the front of `from`.
-pub(crate) fn read(from: &mut &[u8], most: usize, pack: &impl Pack) -> Result<Vec<u8>, Error> {
+/// Takes a stream of at most `most` bytes from the front of `from`; it takes the place of what is in `into`.
+pub(crate) fn read(from: &mut &[u8], most: usize, pack: &impl Pack, into: &mut Vec<u8>) -> Result<(), Error> {
     let raw = take(from).ok_or(Error::CutOff)?;
     let stored = take(from).ok_or(Error::CutOff)?;
     let raw = usize::try_from(raw).ok().filter(|&r| r <= most).ok_or(Error::TooLong)?;
@@ -34,9 +42,12 @@ pub(crate) fn read(from: &mut &[u8], most: usize, pack: &impl Pack) -> Result<Ve
     let bytes = from.get(..length).ok_or(Error::CutOff)?;
     *from = &from[length..];
     if stored & 1 == 1 {
-        pack.unpack(bytes, raw).filter(|b| b.len() == raw).ok_or(Error::Unpack)
+        let unpacked = pack.unpack_to(bytes, raw, into);
+        unpacked.filter(|()| into.len() == raw).ok_or(Error::Unpack)
     } else if length == raw {
-        Ok(bytes.into())
+        into.clear();
+        into.extend_from_slice(bytes);
+        Ok(())
     } else {
         Err(Error::Inconsistent)
     }

@@ -8,10 +8,11 @@
 //! A stamp says that so many accesses after the previous one the time was that many ticks later; before the first is
 //! the chunk's begin. Between stamps time is taken to pass evenly.
 use crate::known::Known;
-use crate::leaves::{Frame, Kinds, Leaves, Numbers, Words};
+use crate::leaves::{Kinds, Leaves, Numbers};
 use crate::varint::{put, Bad, Fields};
+use crate::walk::{walk, Plainly};
 use memtrail_collect::{DecodeError, State};
-use memtrail_descriptor::{decode, fold, Definition, Dictionary, Encoder, Events, Folder, Pack};
+use memtrail_descriptor::{fold, Decoder, Encoder, Events, Folder, Pack};
 use std::cell::RefCell;
 use std::io;
 use zstd::bulk;
@@ -53,7 +54,7 @@ pub(crate) fn add_stamp(stamps: &mut Vec<Stamp>, begin: Stamp, new: Stamp) {
 }
 
 /// A thread's events and where they belong.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Stream {
     /// The decoder's state before the first word.
     pub state: State,
@@ -95,15 +96,17 @@ impl Zstd {
         Ok(room.clone())
     }
 
-    fn try_unpack(&self, packed: &[u8], length: usize) -> io::Result<Vec<u8>> {
+    fn try_unpack(&self, packed: &[u8], length: usize, into: &mut Vec<u8>) -> io::Result<()> {
         let mut decompressor = self.decompressor.borrow_mut();
         if decompressor.is_none() {
             *decompressor = Some(bulk::Decompressor::new()?);
         }
-        match &mut *decompressor {
-            Some(decompressor) => decompressor.decompress(packed, length),
-            None => Ok(Vec::new()),
+        into.clear();
+        into.reserve(length);
+        if let Some(decompressor) = &mut *decompressor {
+            decompressor.decompress_to_buffer(packed, into)?;
         }
+        Ok(())
     }
 }
 
@@ -113,10 +116,18 @@ impl Pack for Zstd {
         self.try_pack(bytes).unwrap_or_else(|_| bytes.to_vec())
     }
     fn unpack(&self, packed: &[u8], length: usize) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.unpack_to(packed, length, &mut bytes).map(|()| bytes)
+    }
+    fn unpack_to(&self, packed: &[u8], length: usize, into: &mut Vec<u8>) -> Option<()> {
         if length / DENSEST > packed.len() {
             return None;
         }
-        self.try_unpack(packed, length).ok()
+        self.try_unpack(packed, length, into).ok()
+    }
+    #[inline(always)]
+    fn soon<T>(&self, place: &T) {
+        safe_arch::prefetch_t0(place);
     }
 }
 
@@ -256,8 +267,30 @@ pub fn compress(words: &[u64], state: State, begin: u64, leaves: &Leaves) -> Res
     Ok((compressed.payload, compressed.raw_bytes))
 }
 
-/// Reads a payload back. `most` bounds its events and their parameters.
-pub(crate) fn read(payload: &[u8], begin: u64, leaves: &Leaves, most: usize) -> Result<Stream, Bad> {
+/// What decoding needs, kept from chunk to chunk.
+pub(crate) struct Decoding {
+    decoder: Decoder,
+    zstd: Zstd,
+}
+
+impl Default for Decoding {
+    fn default() -> Decoding {
+        Decoding {
+            decoder: Decoder::default(),
+            zstd: Zstd::new(0),
+        }
+    }
+}
+
+/// Reads a payload back, in place of what is in `stream`, whose memory is used again. `most` bounds its events and their parameters.
+pub(crate) fn read(
+    payload: &[u8],
+    begin: u64,
+    leaves: &Leaves,
+    most: usize,
+    decoding: &mut Decoding,
+    stream: &mut Stream,
+) -> Result<(), Bad> {
     let mut fields = Fields(payload);
     let mut state = State::default();
     for carried in &mut state.carried {
@@ -279,8 +312,10 @@ pub(crate) fn read(payload: &[u8], begin: u64, leaves: &Leaves, most: usize) -> 
         last.tsc = last.tsc.wrapping_add(fields.number()?);
         stamps.push(last);
     }
-    let events = decode(fields.0, leaves, &Zstd::new(0), most).map_err(|_| "the descriptors make no sense")?;
-    Ok(Stream { state, stamps, events })
+    (stream.state, stream.stamps) = (state, stamps);
+    let Decoding { decoder, zstd } = decoding;
+    let decoded = decoder.decode(fields.0, leaves, zstd, most, &mut stream.events);
+    decoded.map_err(|_| "the descriptors make no sense")
 }
 
 fn list(fields: &mut Fields<'_>) -> Result<Vec<u64>, Bad> {
@@ -295,74 +330,16 @@ fn list(fields: &mut Fields<'_>) -> Result<Vec<u64>, Bad> {
 #[derive(Debug)]
 pub struct Expansion<'s> {
     stream: &'s Stream,
-    /// The next event.
-    event: usize,
-}
-
-pub(crate) const OTHER_LENGTH: &str = "a stream has another length than its head says";
-
-/// Words in a batch, about.
-pub(crate) const BATCH: usize = 4096;
-
-/// What stands around the parameters of each kind that is a record.
-pub(crate) fn frames(dictionary: &Dictionary, leaves: &Leaves) -> Vec<Option<Frame>> {
-    let leaf = |kind| match dictionary.definition(kind) {
-        Definition::Leaf(key) => leaves.frame(*key),
-        Definition::Loop(_) => None,
-    };
-    (0..dictionary.len() as u32).map(leaf).collect()
 }
 
 impl<'s> Expansion<'s> {
     pub fn new(stream: &'s Stream) -> Expansion<'s> {
-        Expansion { stream, event: 0 }
+        Expansion { stream }
     }
 
-    /// Hands all words that are left to `take`, in batches of whole records, until it says no or `most` have been
-    /// handed over. `Err` if there were more.
-    pub fn each(&mut self, leaves: &Leaves, most: u64, mut take: impl FnMut(&[u64]) -> bool) -> Result<(), Bad> {
-        let mut left = Some(most);
-        let mut stopped = false;
-        let mut words = Words {
-            leaves,
-            words: Vec::with_capacity(2 * BATCH),
-        };
-        let mut deliver = |words: &mut Vec<u64>| {
-            left = left.and_then(|l| l.checked_sub(words.len() as u64));
-            stopped = left.is_some() && !take(words);
-            words.clear();
-            left.is_some() && !stopped
-        };
-        let events = &self.stream.events;
-        let frames = frames(&events.dictionary, leaves);
-        let mut going = true;
-        while going && self.event < events.len() {
-            let i = self.event;
-            self.event += 1;
-            if let Some(frame) = frames[events.kind(i) as usize] {
-                // Most events are records by themselves.
-                words.words.push(frame.head);
-                words.words.extend_from_slice(events.parameters(i));
-                if frame.left != 0 {
-                    words.words.push(frame.left);
-                }
-                going = words.words.len() < BATCH || deliver(&mut words.words);
-                continue;
-            }
-            let mut push = |key, parameters: &[u64]| {
-                words.push(key, parameters);
-                words.words.len() < BATCH || deliver(&mut words.words)
-            };
-            going = events
-                .dictionary
-                .expand(events.kind(i), events.parameters(i), &mut push);
-        }
-        if going {
-            deliver(&mut words.words);
-        }
-        if !stopped && left != Some(0) {
-            return Err(OTHER_LENGTH);
-        }
-        Ok(())
+    /// Hands all words to `take`, in batches of whole records, until it says no or `most` have been handed over. `Err` if there
+    /// are more, or less.
+    pub fn each(&self, leaves: &Leaves, most: u64, take: impl FnMut(&[u64]) -> bool) -> Result<(), Bad> {
+        walk(self.stream, leaves, most, &mut Plainly(take))
     }
 }

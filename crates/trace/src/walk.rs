@@ -1,16 +1,26 @@
 //! A stream's words, loop by loop.
 //!
-//! As [`crate::stream::Expansion`], but whoever takes the words is told of loops, and can have iterations of them left out.
+//! Whoever takes the words is told of loops, and can have iterations of them left out. What is no loop can also be taken without ever
+//! being words.
 use crate::leaves::{Frame, Leaves, Words};
-use crate::stream::{frames, Stream, BATCH, OTHER_LENGTH};
+use crate::stream::Stream;
 use crate::varint::Bad;
-use memtrail_descriptor::{Definition, Dictionary};
+use memtrail_descriptor::{Definition, Dictionary, Events};
 use memtrail_model::Next;
 
 /// Whoever takes the words of a stream and may leave out iterations of its loops.
 pub(crate) trait Drive {
     /// Whole records. Returns whether to go on.
     fn words(&mut self, words: &[u64]) -> bool;
+    /// Whether [`Drive::records`] may take an event of this kind.
+    fn takes(&self, _kind: u32) -> bool {
+        false
+    }
+    /// Takes events from the one with this number on, as many as it likes. Returns how many, and how many words they would be, or `None`
+    /// to stop.
+    fn records(&mut self, _events: &Events, _first: usize) -> Option<(usize, u64)> {
+        Some((0, 0))
+    }
     /// A loop comes next. Returns after how many iterations to ask; 0 for never.
     fn enters(&mut self, dictionary: &Dictionary, kind: u32, parameters: &[u64]) -> u64;
     /// So many iterations have been handed over, and so many are left. The second number is how many words will not come.
@@ -18,6 +28,27 @@ pub(crate) trait Drive {
     /// The innermost loop that was entered and is asked about has ended.
     fn leaves(&mut self);
 }
+
+/// Takes all of the words.
+pub(crate) struct Plainly<F>(pub F);
+
+impl<F: FnMut(&[u64]) -> bool> Drive for Plainly<F> {
+    fn words(&mut self, words: &[u64]) -> bool {
+        self.0(words)
+    }
+    fn enters(&mut self, _dictionary: &Dictionary, _kind: u32, _parameters: &[u64]) -> u64 {
+        0
+    }
+    fn iterated(&mut self, _iterations: u64, _left: u64) -> (Next, u64) {
+        (Next::default(), 0)
+    }
+    fn leaves(&mut self) {}
+}
+
+const OTHER_LENGTH: &str = "a stream has another length than its head says";
+
+/// Words in a batch, about.
+const BATCH: usize = 4096;
 
 /// Loops of fewer iterations, or fewer events, are handed over like anything else.
 const FEWEST_TRIPS: u64 = 8;
@@ -41,6 +72,35 @@ impl<D: Drive> Walk<'_, D> {
         self.stopped |= self.left.is_some() && !self.drive.words(words);
         words.clear();
         self.left.is_some() && !self.stopped
+    }
+
+    /// Everything. Returns whether to go on.
+    fn events(&mut self, events: &Events) -> bool {
+        let mut at = 0;
+        while at < events.len() {
+            if self.drive.takes(events.kind(at)) {
+                if !self.words.words.is_empty() && !self.deliver() {
+                    return false;
+                }
+                let Some((taken, words)) = self.drive.records(events, at) else {
+                    self.stopped = true;
+                    return false;
+                };
+                self.left = self.left.and_then(|l| l.checked_sub(words));
+                if self.left.is_none() {
+                    return false;
+                }
+                at += taken;
+                if taken > 0 {
+                    continue;
+                }
+            }
+            if !self.event(events.kind(at), events.parameters(at)) {
+                return false;
+            }
+            at += 1;
+        }
+        true
     }
 
     fn event(&mut self, kind: u32, parameters: &[u64]) -> bool {
@@ -113,6 +173,15 @@ impl<D: Drive> Walk<'_, D> {
     }
 }
 
+/// What stands around the parameters of each kind that is a record.
+fn frames(dictionary: &Dictionary, leaves: &Leaves) -> Vec<Option<Frame>> {
+    let leaf = |kind| match dictionary.definition(kind) {
+        Definition::Leaf(key) => leaves.frame(*key),
+        Definition::Loop(_) => None,
+    };
+    (0..dictionary.len() as u32).map(leaf).collect()
+}
+
 /// Hands all words of a stream over, which are so many.
 pub(crate) fn walk(stream: &Stream, leaves: &Leaves, most: u64, drive: &mut impl Drive) -> Result<(), Bad> {
     let events = &stream.events;
@@ -127,8 +196,7 @@ pub(crate) fn walk(stream: &Stream, leaves: &Leaves, most: u64, drive: &mut impl
         stopped: false,
         drive,
     };
-    let mut events = (0..events.len()).map(|i| (events.kind(i), events.parameters(i)));
-    if events.all(|(kind, parameters)| walk.event(kind, parameters)) {
+    if walk.events(events) {
         walk.deliver();
     }
     if !walk.stopped && walk.left != Some(0) {

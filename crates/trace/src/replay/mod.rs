@@ -14,7 +14,7 @@ pub use select::{Point, Selection};
 
 use crate::known::Known;
 use crate::reader::{Chunk, Ending, Reader};
-use crate::stream::{self, Expansion, Stream};
+use crate::stream::{self, Decoding, Expansion, Stream};
 use crate::Error;
 use memtrail_collect::{Consumer, State, ThreadDecoder};
 use memtrail_model::{AccessSink, Thread};
@@ -22,7 +22,7 @@ use player::Player;
 use select::{History, Part};
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
-use std::sync::mpsc::{sync_channel, Receiver};
+use std::sync::mpsc::{channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
 /// What to replay.
@@ -31,16 +31,26 @@ pub struct Filter {
     pub thread: Option<Thread>,
 }
 
-/// The stream in a chunk's payload.
-fn parse(known: &Known, chunk: &Chunk, payload: &[u8]) -> Result<Stream, Error> {
+/// Reads the stream in a chunk's payload, in place of what is in `stream`.
+fn parse(
+    known: &Known,
+    chunk: &Chunk,
+    payload: &[u8],
+    decoding: &mut Decoding,
+    stream: &mut Stream,
+) -> Result<(), Error> {
     let most = chunk.head.raw_bytes as usize / 8;
-    stream::read(payload, chunk.head.stream.begin, &known.leaves, most)
+    let begin = chunk.head.stream.begin;
+    stream::read(payload, begin, &known.leaves, most, decoding, stream)
         .map_err(|what| Error::Damaged { at: chunk.at, what })
 }
 
 /// The stream in a chunk.
 pub fn stream<R: Read + Seek>(reader: &mut Reader<R>, known: &Known, chunk: &Chunk) -> Result<Stream, Error> {
-    parse(known, chunk, &reader.payload(chunk)?)
+    let mut stream = Stream::default();
+    let payload = reader.payload(chunk)?;
+    parse(known, chunk, &payload, &mut Decoding::default(), &mut stream)?;
+    Ok(stream)
 }
 
 /// A recording that several threads read from.
@@ -146,9 +156,16 @@ fn ahead<R: Read + Seek + Send>(
     chunks: &[Chunk],
     mut take: impl FnMut(&Chunk, &Stream) -> Result<bool, Error>,
 ) -> Result<bool, Error> {
-    let decoded = |chunk: &Chunk| parse(known, chunk, &input.payload(chunk)?);
     if let [chunk] = chunks {
-        return take(chunk, &decoded(chunk)?);
+        let mut stream = Stream::default();
+        parse(
+            known,
+            chunk,
+            &input.payload(chunk)?,
+            &mut Decoding::default(),
+            &mut stream,
+        )?;
+        return take(chunk, &stream);
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = cores.min(MOST_AHEAD).min(chunks.len());
@@ -156,23 +173,30 @@ fn ahead<R: Read + Seek + Send>(
         // Each decodes every so manyth chunk, and waits with it until it is wanted.
         let begin = |worker: usize| {
             let (out, streams) = sync_channel(0);
+            let (back, used) = channel();
             scope.spawn(move || {
+                let mut decoding = Decoding::default();
                 for chunk in chunks.iter().skip(worker).step_by(workers) {
-                    let stream = decoded(chunk);
-                    let failed = stream.is_err();
-                    if out.send(stream).is_err() || failed {
+                    let mut stream = used.try_recv().unwrap_or_default();
+                    let payload = input.payload(chunk);
+                    let parsed = payload.and_then(|p| parse(known, chunk, &p, &mut decoding, &mut stream));
+                    let failed = parsed.is_err();
+                    if out.send(parsed.map(|()| stream)).is_err() || failed {
                         break;
                     }
                 }
             });
-            streams
+            (streams, back)
         };
-        let streams: Vec<Receiver<_>> = (0..workers).map(begin).collect();
-        for (chunk, streams) in chunks.iter().zip(streams.iter().cycle()) {
+        let workers: Vec<_> = (0..workers).map(begin).collect();
+        for (chunk, (streams, back)) in chunks.iter().zip(workers.iter().cycle()) {
             let Ok(stream) = streams.recv() else { break };
-            if !take(chunk, &stream?)? {
+            let stream = stream?;
+            if !take(chunk, &stream)? {
                 return Ok(false);
             }
+            // It may have ended, and needs no more room.
+            let _ = back.send(stream);
         }
         Ok(true)
     })

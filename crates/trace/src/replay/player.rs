@@ -3,14 +3,14 @@ use super::gate::Gate;
 use super::nest::Nest;
 use super::select::{before, clip, segments, Part, Point};
 use crate::known::Known;
-use crate::leaves::LeafName;
+use crate::leaves::{cuts, LeafName};
 use crate::reader::Chunk;
 use crate::stream::{Expansion, Stream};
 use crate::varint::Bad;
 use crate::walk::{walk, Drive};
 use crate::Error;
-use memtrail_collect::{Counter, DecodeError, Expander, Segment, State, ThreadDecoder};
-use memtrail_descriptor::{Definition, Dictionary};
+use memtrail_collect::{Counter, DecodeError, Expander, Kinds, Records, Segment, State, ThreadDecoder};
+use memtrail_descriptor::{Definition, Dictionary, Events};
 use memtrail_model::{AccessSink, Next, Thread};
 use std::collections::HashSet;
 
@@ -125,12 +125,14 @@ impl<'k, S: AccessSink> Player<'k, S> {
             promise(expander, *skip, head.accesses);
             *skip -= head.accesses.min(*skip);
         }
-        if !counting && !history && expander.flush().wants_repeats() {
+        if !counting {
             let mut driver = Driver {
                 known,
                 thread: self.part.thread,
                 decoder,
+                repeats: !history && expander.flush().wants_repeats(),
                 expander,
+                kinds: kinds(&stream.events.dictionary, known),
                 failed: None,
                 nests: Vec::new(),
                 uneven: HashSet::new(),
@@ -236,13 +238,17 @@ fn played<S: AccessSink>(
     Ok(true)
 }
 
-/// Feeds a stream to a sink that wants to know of its loops.
+/// Feeds a stream to a sink.
 struct Driver<'d, 'k, S: AccessSink> {
     known: &'k Known,
     thread: Thread,
     decoder: &'d mut ThreadDecoder,
     expander: &'d mut Expander<'k, Gate<S>>,
+    /// What the stream's events are.
+    kinds: Kinds,
     failed: Option<DecodeError>,
+    /// The sink wants to know of loops.
+    repeats: bool,
     /// The loops that the sink is asked about, innermost last.
     nests: Vec<Nest>,
     /// Kinds of loops that were looked at, to no avail.
@@ -264,11 +270,31 @@ impl<S: AccessSink> Driver<'_, '_, S> {
     }
 }
 
-/// The first record of a loop, if it is of a block.
-fn begins_with_block(dictionary: &Dictionary, kind: u32) -> bool {
-    match dictionary.definition(kind) {
-        Definition::Leaf(key) => matches!(LeafName::of(*key), LeafName::Block { .. }),
-        Definition::Loop(body) => body.first().is_some_and(|&kind| begins_with_block(dictionary, kind)),
+/// What the kinds of a stream's events are, as far as they are records.
+fn kinds(dictionary: &Dictionary, known: &Known) -> Kinds {
+    let mut kinds = Kinds::default();
+    for kind in 0..dictionary.len() as u32 {
+        let frame = match dictionary.definition(kind) {
+            Definition::Leaf(key) => known.leaves.frame(*key),
+            Definition::Loop(_) => None,
+        };
+        let first = first_leaf(dictionary, kind);
+        match frame.filter(|_| matches!(LeafName::of(first), LeafName::Block { .. })) {
+            Some(frame) => kinds.push(&known.table, frame.head, dictionary.arity(kind), frame.left),
+            None => kinds.push_other(cuts(first)),
+        }
+    }
+    kinds
+}
+
+/// The key of the first record of an event.
+fn first_leaf(dictionary: &Dictionary, mut kind: u32) -> u32 {
+    loop {
+        match dictionary.definition(kind) {
+            Definition::Leaf(key) => return *key,
+            // No loop is empty.
+            Definition::Loop(body) => kind = body[0],
+        }
     }
 }
 
@@ -278,8 +304,28 @@ impl<S: AccessSink> Drive for Driver<'_, '_, S> {
         self.fine(fed) && !self.expander.full() && !self.expander.done()
     }
 
+    fn takes(&self, kind: u32) -> bool {
+        self.kinds.is_ready(kind)
+    }
+
+    fn records(&mut self, events: &Events, first: usize) -> Option<(usize, u64)> {
+        let (kinds, values) = events.rest(first);
+        let records = Records {
+            kinds,
+            values,
+            what: &self.kinds,
+        };
+        let fed = self.decoder.feed_records(&self.known.table, &records, self.expander);
+        self.failed = self.failed.take().or(fed.as_ref().err().cloned());
+        fed.ok().filter(|_| !self.expander.full() && !self.expander.done())
+    }
+
     fn enters(&mut self, dictionary: &Dictionary, kind: u32, parameters: &[u64]) -> u64 {
-        let tried = self.uneven.contains(&kind) || !begins_with_block(dictionary, kind);
+        if !self.repeats {
+            return 0;
+        }
+        let first = LeafName::of(first_leaf(dictionary, kind));
+        let tried = self.uneven.contains(&kind) || !matches!(first, LeafName::Block { .. });
         if tried || !self.settle() {
             return 0;
         }

@@ -176,9 +176,10 @@ impl AccessSink for Courier {
 fn decode<R: Read + Seek>(input: &Input<'_, R>, known: &Known, part: Part, courier: Courier) {
     let chunks = part.chunks.clone();
     let mut player = Player::new(known, part, u64::MAX, courier);
+    let (mut decoding, mut stream) = Default::default();
     let mut run = || {
         for chunk in &chunks {
-            let stream = parse(known, chunk, &input.payload(chunk)?)?;
+            parse(known, chunk, &input.payload(chunk)?, &mut decoding, &mut stream)?;
             let segments = player.begin(chunk, &stream)?;
             player.sink().send(Sent::Segments(segments));
             let more = player.play(chunk, &stream)?;

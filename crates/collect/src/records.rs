@@ -1,0 +1,235 @@
+//! Expanding records that were never words.
+//!
+//! **Problem.** A recording's events are records that are already told apart: a number says whose record it is and how the block was left, and the
+//! number of the one behind it is known as well. Writing that down as words, and looking up for each what it is, would take longer than making its accesses.
+//!
+//! **Idea.** What each number stands for is looked up once ([`Kinds`]), and is small enough for one line of the cache. Values are written straight to
+//! the slots that addresses follow from.
+//!
+//! **Invariant.** What [`ThreadDecoder::feed_records`] takes gives what [`ThreadDecoder::feed`] gives for its words; it leaves alone
+//! whatever that has no recipe for, or what follows may cut short.
+use crate::decode::{Consumer, ThreadDecoder};
+use crate::linear::{capture, wanted, Body, Exit, Slots, NO_RECIPE, SLOTS};
+use crate::table::Table;
+use crate::DecodeError;
+use memtrail_ring::record::{FIRST_BLOCK, LEFT};
+use memtrail_translate::plan::{FIRST, RSP};
+
+/// Records of one thread, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Records<'a> {
+    /// The number of each one's kind.
+    pub kinds: &'a [u32],
+    /// The values of all. There may be more.
+    pub values: &'a [u64],
+    /// What the numbers stand for.
+    pub what: &'a Kinds,
+}
+
+/// What is known of a kind of records.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Kind {
+    /// Without terms if the record is not to be expanded here.
+    body: Body,
+    exit: Exit,
+    block: u32,
+    /// Its head, or 0 if it is no block's record, or one that cannot be.
+    head: u32,
+    /// Values of the record, and all of its words.
+    values: u16,
+    words: u16,
+    /// A later iteration of a partly steady loop.
+    steady: bool,
+    /// The block was left through a branch.
+    left: bool,
+    /// It may tell that the record before it was cut short.
+    cuts: bool,
+}
+
+const _: () = assert!(size_of::<Kind>() == 64);
+
+/// What kinds of records are, by number.
+#[derive(Clone, Debug, Default)]
+pub struct Kinds {
+    kinds: Vec<Kind>,
+}
+
+impl Kinds {
+    /// Forgets all, but keeps the memory.
+    pub fn clear(&mut self) {
+        self.kinds.clear();
+    }
+
+    /// Adds the records with this head and so many values, followed by LEFT or by nothing (0).
+    pub fn push(&mut self, table: &Table, head: u64, values: usize, left: u64) {
+        self.kinds.push(block(table, head, values, left).unwrap_or(OTHER));
+    }
+
+    /// Adds other records. `cuts`: they may tell how the record before them ended.
+    pub fn push_other(&mut self, cuts: bool) {
+        self.kinds.push(Kind { cuts, ..OTHER });
+    }
+
+    /// Whether [`ThreadDecoder::feed_records`] may take such records.
+    #[inline]
+    pub fn is_ready(&self, kind: u32) -> bool {
+        self.kinds.get(kind as usize).is_some_and(|k| k.head != 0)
+    }
+}
+
+/// Records after which the consumer may be asked whether it wants more.
+const AT_ONCE: usize = 2048;
+
+const OTHER: Kind = Kind {
+    body: NO_RECIPE.body,
+    exit: NO_RECIPE.end,
+    block: 0,
+    head: 0,
+    values: 0,
+    words: 0,
+    steady: false,
+    left: false,
+    cuts: false,
+};
+
+/// What is known of a block's record; `None` if there is no such block.
+fn block(table: &Table, head: u64, values: usize, left: u64) -> Option<Kind> {
+    let hot = table.hot(head)?;
+    let mut exit = OTHER.exit;
+    exit.insn = left as u16;
+    let kind = Kind {
+        exit,
+        block: hot.block,
+        head: u32::try_from(head)
+            .ok()
+            .filter(|_| usize::from(hot.words) == values + 1)?,
+        values: hot.words - 1,
+        words: hot.words + u16::from(left != 0),
+        steady: hot.role.is_steady(),
+        left: left != 0,
+        ..OTHER
+    };
+    let recipe = table.recipes().get(hot.block)?;
+    // If it was not left early it is as if a block followed.
+    let exit = table.recipes().exit(recipe, left.max(FIRST_BLOCK));
+    Some(match exit.filter(|_| values <= SLOTS - FIRST as usize) {
+        Some(&exit) => Kind {
+            body: recipe.body,
+            exit,
+            ..kind
+        },
+        None => kind,
+    })
+}
+
+impl ThreadDecoder {
+    /// Expands the first records, as far as there are recipes for them and nothing cuts them, but no more than some thousands. Returns how many
+    /// records that were, and how many words they would be.
+    pub fn feed_records<C: Consumer>(
+        &mut self,
+        table: &Table,
+        records: &Records<'_>,
+        consumer: &mut C,
+    ) -> Result<(usize, u64), DecodeError> {
+        let ready = records.kinds.first().is_some_and(|&k| records.what.is_ready(k));
+        if !(C::NEEDS_ADDRESSES && consumer.takes_linear() && ready) || consumer.full() {
+            return Ok((0, 0));
+        }
+        self.hand_on(table, consumer)?;
+        match consumer.wants_fetches() {
+            false => self.expand_records::<C, false>(table, records, consumer),
+            true if table.numbers_fetches() => self.expand_records::<C, true>(table, records, consumer),
+            true => Ok((0, 0)),
+        }
+    }
+
+    /// As [`ThreadDecoder::expand_linear`].
+    fn expand_records<C: Consumer, const FETCH: bool>(
+        &mut self,
+        table: &Table,
+        records: &Records<'_>,
+        consumer: &mut C,
+    ) -> Result<(usize, u64), DecodeError> {
+        let recipes = table.recipes();
+        let mut wide = self.wide.take().unwrap_or_else(|| Box::new([0; SLOTS]));
+        let slots: &mut Slots = &mut wide;
+        let mut in_loop = self.enter(table, slots);
+        let following = consumer.follows();
+        let kinds = records.what.kinds.as_slice();
+        let kind = |i: usize| records.kinds.get(i).and_then(|&k| kinds.get(k as usize));
+        let mut values = records.values;
+        let (mut taken, mut words) = (0, 0);
+        let mut next = kind(0);
+        // What follows the last one is not known.
+        while let (Some(kind), Some(after), 0..AT_ONCE) = (next, kind(taken + 1), taken) {
+            let Kind { body, exit, block, .. } = kind;
+            let Some((own, others)) = values.split_at_checked(kind.values.into()) else {
+                break;
+            };
+            if kind.head == 0 || after.cuts {
+                break;
+            }
+            let ready = body.terms != 0 && (!kind.steady || in_loop == Some(*block));
+            let takes = ready && consumer.takes(wanted::<FETCH>(exit));
+            if !takes && consumer.full() {
+                break;
+            }
+            let all = values;
+            (next, values) = (Some(after), others);
+            taken += 1;
+            words += u64::from(kind.words);
+            if !takes {
+                self.leave(table, slots, in_loop);
+                self.any(table, kind, own, consumer)?;
+                in_loop = self.enter(table, slots);
+                continue;
+            }
+            if kind.steady {
+                recipes.repeat(body, slots, own);
+            } else {
+                capture(slots, all, own.len());
+            }
+            if following {
+                let block = &table.blocks()[kind.block as usize];
+                consumer.enters(self.thread, kind.block, block, slots[RSP as usize]);
+                if kind.left {
+                    consumer.leaves(block, Some(exit.insn));
+                }
+            }
+            let rsp = recipes.execute::<C, FETCH>(self.thread, *block, body, exit, slots, consumer);
+            in_loop = None;
+            if body.repeat != 0 && !kind.left {
+                recipes.step(body, slots);
+                in_loop = Some(*block);
+            }
+            slots[RSP as usize] = rsp;
+        }
+        if taken > 0 {
+            self.leave(table, slots, in_loop);
+        }
+        self.wide = Some(wide);
+        Ok((taken, words))
+    }
+
+    /// Takes a record of any block, in the way that takes everything.
+    #[inline(never)]
+    fn any<C: Consumer>(
+        &mut self,
+        table: &Table,
+        kind: &Kind,
+        values: &[u64],
+        consumer: &mut C,
+    ) -> Result<(), DecodeError> {
+        let mut record = std::mem::take(&mut self.held);
+        record.clear();
+        record.push(kind.head.into());
+        record.extend_from_slice(values);
+        let follows = [LEFT | u64::from(kind.exit.insn)];
+        let follows = &follows[..usize::from(kind.left)];
+        let done = self.block(table, &record, follows, 0, consumer);
+        record.clear();
+        self.held = record;
+        done.map(|_| ())
+    }
+}

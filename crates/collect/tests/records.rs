@@ -1,0 +1,189 @@
+//! Records that are not words give what their words give.
+mod plans;
+
+use memtrail_collect::{Expander, Kinds, Records, State, Table, ThreadDecoder};
+use memtrail_model::{Access, AccessSink, Edge, Flow, Thread};
+use memtrail_ring::record::{left, special_words, CUT, FIRST_BLOCK, LEFT};
+use plans::*;
+
+const THREAD: Thread = Thread(7);
+
+/// Everything in order, and what it wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct All {
+    told: Vec<Told>,
+    fetches: bool,
+    flows: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    Access(Access),
+    Flow(Flow),
+    Edge(Edge),
+}
+
+impl AccessSink for All {
+    fn accesses(&mut self, batch: &[Access]) {
+        self.told.extend(batch.iter().map(|&a| Told::Access(a)));
+    }
+    fn wants_fetches(&self) -> bool {
+        self.fetches
+    }
+    fn wants_flows(&self) -> bool {
+        self.flows
+    }
+    fn flows(&mut self, _thread: Thread, flow: Flow) {
+        self.told.push(Told::Flow(flow));
+    }
+    fn wants_edges(&self) -> bool {
+        self.flows
+    }
+    fn edges(&mut self, _thread: Thread, edge: &Edge) {
+        self.told.push(Told::Edge(*edge));
+    }
+}
+
+/// A program's records by kind. A LEFT goes with its record, unless there are `lone` ones.
+struct Numbered {
+    what: Kinds,
+    /// Head and LEFT of each kind.
+    frames: Vec<(u64, u64)>,
+    kinds: Vec<u32>,
+    values: Vec<u64>,
+    /// Where each record's values begin, and its words.
+    starts: Vec<usize>,
+    records: Vec<Vec<u64>>,
+}
+
+fn numbered(table: &Table, words: &[u64], lone: bool) -> Numbered {
+    let mut all = Numbered {
+        what: Kinds::default(),
+        frames: Vec::new(),
+        kinds: Vec::new(),
+        values: Vec::new(),
+        starts: Vec::new(),
+        records: Vec::new(),
+    };
+    let mut at = 0;
+    while at < words.len() {
+        let head = words[at];
+        let is_block = (FIRST_BLOCK..LEFT).contains(&head);
+        let length = match is_block {
+            true => table.find(head).unwrap().words,
+            false => special_words(head).unwrap(),
+        };
+        let values = &words[at + 1..at + length];
+        let follows = words.get(at + length).copied().filter(|&w| left(w).is_some());
+        let left = follows.filter(|_| is_block && !lone).unwrap_or(0);
+        let end = at + length + usize::from(left != 0);
+        let frame = (head, left);
+        let kind = all.frames.iter().position(|&f| f == frame).unwrap_or_else(|| {
+            match is_block {
+                true => all.what.push(table, head, values.len(), left),
+                false => all.what.push_other(head == CUT || head >= LEFT),
+            }
+            all.frames.push(frame);
+            all.frames.len() - 1
+        });
+        all.kinds.push(kind as u32);
+        all.starts.push(all.values.len());
+        all.values.extend_from_slice(values);
+        all.records.push(words[at..end].to_vec());
+        at = end;
+    }
+    all
+}
+
+/// What the first `limit` accesses are as records where they can be, and as words where not; also how many records were no words.
+fn by_records(table: &Table, all: &Numbered, sink: All, limit: u64) -> (All, State, usize) {
+    let xsave = xsave();
+    let mut expander = Expander::new(&xsave, sink).with_limit(limit);
+    let mut decoder = ThreadDecoder::new(THREAD);
+    let (mut at, mut taken) = (0, 0);
+    while at < all.kinds.len() && !expander.full() {
+        let records = Records {
+            kinds: &all.kinds[at..],
+            values: &all.values[all.starts[at]..],
+            what: &all.what,
+        };
+        let (n, words) = decoder.feed_records(table, &records, &mut expander).unwrap();
+        assert_eq!(words as usize, all.records[at..at + n].concat().len());
+        (at, taken) = (at + n, taken + n);
+        if n == 0 {
+            decoder.feed(table, &all.records[at], &mut expander).unwrap();
+            at += 1;
+        }
+    }
+    let state = decoder.state();
+    decoder.finish(table, &mut expander).unwrap();
+    (expander.into_sink(), state, taken)
+}
+
+fn by_words(table: &Table, words: &[u64], sink: All, limit: u64) -> (All, State) {
+    let xsave = xsave();
+    let mut expander = Expander::new(&xsave, sink).one_by_one().with_limit(limit);
+    let mut decoder = ThreadDecoder::new(THREAD);
+    decoder.feed(table, words, &mut expander).unwrap();
+    let state = decoder.state();
+    decoder.finish(table, &mut expander).unwrap();
+    (expander.into_sink(), state)
+}
+
+#[test]
+fn records_give_what_their_words_give() {
+    let mut taken = 0;
+    for (seed, lone) in (0..300).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let mut program = program(seed, 60);
+        program.table.number_fetches();
+        let (table, words) = (&program.table, program.words());
+        let all = numbered(table, &words, lone);
+        for (fetches, flows) in [(false, false), (true, false), (false, true), (true, true)] {
+            let sink = All {
+                fetches,
+                flows,
+                ..All::default()
+            };
+            let (expected, state) = by_words(table, &words, sink.clone(), u64::MAX);
+            let (got, reached, n) = by_records(table, &all, sink, u64::MAX);
+            assert_eq!(got, expected, "seed {seed}");
+            assert_eq!(reached, state, "seed {seed}");
+            taken += n;
+        }
+    }
+    assert!(taken > 10_000, "{taken}");
+}
+
+#[test]
+fn a_limit_is_kept_anywhere() {
+    for seed in 0..60 {
+        let program = program(seed, 20);
+        let (table, words) = (&program.table, program.words());
+        let all = numbered(table, &words, false);
+        let whole = by_words(table, &words, All::default(), 3000).0.told.len();
+        for limit in (0..whole).step_by(1 + whole / 40) {
+            let (expected, _) = by_words(table, &words, All::default(), limit as u64);
+            let (got, ..) = by_records(table, &all, All::default(), limit as u64);
+            assert_eq!(got, expected, "seed {seed}, limit {limit}");
+            assert_eq!(got.told.len(), limit);
+        }
+    }
+}
+
+#[test]
+fn values_that_are_missing_are_not_taken() {
+    let program = program(3, 40);
+    let all = numbered(&program.table, &program.words(), false);
+    let ready = |&i: &usize| all.what.is_ready(all.kinds[i]) && all.records[i].len() > 1;
+    let first = (0..all.kinds.len()).find(ready).unwrap();
+    let (kinds, values) = (&all.kinds[first..], &all.values[all.starts[first]..]);
+    let xsave = xsave();
+    for (kinds, values) in [(kinds, &[][..]), (&[u32::MAX, 0][..], values), (&kinds[..1], values)] {
+        let mut expander = Expander::new(&xsave, All::default());
+        let what = &all.what;
+        let records = Records { kinds, values, what };
+        let mut decoder = ThreadDecoder::new(THREAD);
+        let fed = decoder.feed_records(&program.table, &records, &mut expander);
+        assert_eq!(fed, Ok((0, 0)));
+    }
+}
