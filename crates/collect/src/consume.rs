@@ -18,6 +18,8 @@ use memtrail_translate::plan::{PlannedAccess, Shape};
 
 /// Accesses in a batch: it stays in the first-level cache between us and the sink.
 const BATCH: usize = 512;
+/// With less room than that a batch is handed on.
+const LEAST_ROOM: usize = 64;
 
 const NO_ACCESS: Access = Access {
     thread: Thread(0),
@@ -448,6 +450,21 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
     fn linear(&mut self, linear: &Linear<'_>) {
         self.write(linear);
         self.left -= linear.len() as u64;
+    }
+
+    fn room(&mut self, thread: Thread) -> &mut [Access] {
+        self.switch(thread);
+        if self.batch.len() - self.filled < LEAST_ROOM {
+            self.flush();
+        }
+        let room = &mut self.batch[self.filled..];
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(room.len());
+        &mut room[..most]
+    }
+
+    fn filled(&mut self, accesses: usize) {
+        self.filled += accesses;
+        self.left -= accesses as u64;
     }
 
     fn wants_fetches(&self) -> bool {

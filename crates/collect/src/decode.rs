@@ -21,7 +21,7 @@ use crate::consume::Tally;
 use crate::linear::{Linear, Slots};
 use crate::table::{Block, Found, Table};
 use crate::{DecodeError, Noted, MOST_ACCESSES};
-use memtrail_model::Thread;
+use memtrail_model::{Access, Thread};
 use memtrail_ring::record::{is_note, special_words};
 use memtrail_ring::record::{left, CUT, END, FIRST_BLOCK, LEFT, SIGNAL, SIGRETURN, STATE};
 use memtrail_translate::plan::{LoopPlan, Plan, Step, FIRST, FS, GS, RSP};
@@ -96,6 +96,12 @@ pub trait Consumer {
     }
     /// One execution, all of whose addresses are linear forms. [`Consumer::takes`] has been asked.
     fn linear(&mut self, _linear: &Linear<'_>) {}
+    /// Where accesses of this thread can be written that [`Consumer::linear`] would be told; there may be no room.
+    fn room(&mut self, _thread: Thread) -> &mut [Access] {
+        &mut []
+    }
+    /// So many were, to the front of it.
+    fn filled(&mut self, _accesses: usize) {}
     /// Whether [`Consumer::linear_fetching`] takes the place of [`Consumer::linear`].
     fn wants_fetches(&self) -> bool {
         false

@@ -425,6 +425,23 @@ impl Recipes {
         exit.rsp(slots)
     }
 
+    /// Writes the accesses of one execution where there is room for them; returns the stack pointer after it.
+    #[inline(always)]
+    pub fn expand(&self, thread: Thread, body: &Body, exit: &Exit, slots: &mut Slots, room: &mut [Access]) -> u64 {
+        if body.derived_count != 0 {
+            self.derive::<TERMS>(body, slots);
+        }
+        let linear = Linear {
+            thread,
+            pc: body.pc,
+            accesses: part(&self.accesses, body.accesses, exit.accesses),
+            terms: body.terms,
+            slots,
+        };
+        linear.write(room);
+        exit.rsp(slots)
+    }
+
     /// Goes through later iterations of a partly steady loop, whose records begin with `steady`. Returns where they end.
     #[inline(never)]
     #[allow(clippy::too_many_arguments)]
@@ -537,7 +554,7 @@ impl Linear<'_> {
 }
 
 /// Values copied at once: a copy of fixed length is a few instructions, one of any length is a call.
-const COPIED: usize = 4;
+pub(crate) const COPIED: usize = 4;
 
 /// Puts a record's values, the first `n`, into their slots.
 #[inline(always)]

@@ -9,9 +9,10 @@
 //! **Invariant.** What [`ThreadDecoder::feed_records`] takes gives what [`ThreadDecoder::feed`] gives for its words; it leaves alone
 //! whatever that has no recipe for, or what follows may cut short.
 use crate::decode::{Consumer, ThreadDecoder};
-use crate::linear::{capture, wanted, Body, Exit, Slots, NO_RECIPE, SLOTS};
+use crate::linear::{capture, wanted, Body, Exit, Recipes, Slots, COPIED, NO_RECIPE, SLOTS};
 use crate::table::Table;
 use crate::DecodeError;
+use memtrail_model::{Access, Thread};
 use memtrail_ring::record::{FIRST_BLOCK, LEFT};
 use memtrail_translate::plan::{FIRST, RSP};
 
@@ -45,6 +46,8 @@ struct Kind {
     left: bool,
     /// It may tell that the record before it was cut short.
     cuts: bool,
+    /// Nothing but linear forms of few values: see [`expand_plain`].
+    plain: bool,
 }
 
 const _: () = assert!(size_of::<Kind>() == 64);
@@ -91,6 +94,7 @@ const OTHER: Kind = Kind {
     steady: false,
     left: false,
     cuts: false,
+    plain: false,
 };
 
 /// What is known of a block's record; `None` if there is no such block.
@@ -117,10 +121,71 @@ fn block(table: &Table, head: u64, values: usize, left: u64) -> Option<Kind> {
         Some(&exit) => Kind {
             body: recipe.body,
             exit,
+            plain: recipe.body.terms != 0 && values <= COPIED,
             ..kind
         },
         None => kind,
     })
+}
+
+/// What became of plain records.
+#[derive(Default)]
+struct Expanded {
+    records: usize,
+    values: usize,
+    words: u64,
+    accesses: usize,
+}
+
+/// Expands plain records, which are most, as far as there is room for their accesses. It is a function by itself so that all it needs is in registers.
+#[inline(never)]
+fn expand_plain(
+    thread: Thread,
+    recipes: &Recipes,
+    records: &Records<'_>,
+    slots: &mut Slots,
+    in_loop: &mut Option<u32>,
+    room: &mut [Access],
+) -> Expanded {
+    let kinds = records.what.kinds.as_slice();
+    let mut done = Expanded::default();
+    for pair in records.kinds.windows(2) {
+        let (Some(kind), Some(after)) = (kinds.get(pair[0] as usize), kinds.get(pair[1] as usize)) else {
+            break;
+        };
+        let Some(values) = records
+            .values
+            .get(done.values..)
+            .and_then(|v| v.first_chunk::<COPIED>())
+        else {
+            break;
+        };
+        let Some(room) = room
+            .get_mut(done.accesses..)
+            .filter(|r| r.len() >= kind.exit.accesses.into())
+        else {
+            break;
+        };
+        if !kind.plain || after.cuts || kind.steady && *in_loop != Some(kind.block) {
+            break;
+        }
+        if kind.steady {
+            recipes.repeat(&kind.body, slots, values);
+        } else {
+            capture(slots, values, kind.values.into());
+        }
+        let rsp = recipes.expand(thread, &kind.body, &kind.exit, slots, room);
+        *in_loop = (kind.body.repeat != 0 && !kind.left).then(|| {
+            recipes.step(&kind.body, slots);
+            kind.block
+        });
+        slots[RSP as usize] = rsp;
+        done.records += 1;
+        done.values += kind.values as usize;
+        done.words += u64::from(kind.words);
+        done.accesses += kind.exit.accesses as usize;
+    }
+    done
 }
 
 impl ThreadDecoder {
@@ -162,7 +227,24 @@ impl ThreadDecoder {
         let (mut taken, mut words) = (0, 0);
         let mut next = kind(0);
         // What follows the last one is not known.
-        while let (Some(kind), Some(after), 0..AT_ONCE) = (next, kind(taken + 1), taken) {
+        while let (Some(first), 0..AT_ONCE) = (next, taken) {
+            if !FETCH && !following && first.plain {
+                let rest = Records {
+                    kinds: &records.kinds[taken..records.kinds.len().min(AT_ONCE)],
+                    values,
+                    what: records.what,
+                };
+                let room = consumer.room(self.thread);
+                let plain = expand_plain(self.thread, recipes, &rest, slots, &mut in_loop, room);
+                consumer.filled(plain.accesses);
+                values = &values[plain.values..];
+                words += plain.words;
+                taken += plain.records;
+                next = kind(taken);
+            }
+            let (Some(kind), Some(after)) = (next, kind(taken + 1)) else {
+                break;
+            };
             let Kind { body, exit, block, .. } = kind;
             let Some((own, others)) = values.split_at_checked(kind.values.into()) else {
                 break;
