@@ -5,7 +5,9 @@
 //! most of the time one number after the other is as expected, and the next loop's turn has come when one is not.
 use crate::bytes::{bits, put, zigzag};
 use crate::column::{Form, Sources};
-use crate::decode::{push_front, to_front, DENSE, EXPLICIT, FREQUENT, LEAST, MISS, RELATED_FROM, STREAM_PLANES};
+use crate::decode::{
+    push_front, to_front, DENSE, EXPLICIT, FREQUENT, LEAST, MISS, RECENT, RELATED_FROM, STREAM_PLANES,
+};
 use crate::dictionary::Definition;
 use crate::events::Events;
 use crate::learn::Learner;
@@ -37,6 +39,8 @@ struct Kind {
     /// Events until it is watched.
     until: u32,
     learner: u32,
+    /// The kind that is expected to follow.
+    follows: u32,
     learns: bool,
 }
 
@@ -55,19 +59,78 @@ struct Numbering {
 #[derive(Default)]
 pub struct Encoder {
     numbering: Numbering,
-    /// What is left of the values, and the kinds of the next events, kind by kind. After them all the first event's kind.
+    /// What is left of the values, kind by kind.
     rows: Vec<u64>,
-    successors: Vec<u32>,
+    turns: Turns,
     learners: Learners,
     relations: Vec<u8>,
     /// Of successors, and of columns.
     paths: Coded,
     explicit: Vec<u8>,
     columns: Coded,
+    /// Of the column in the making. There is more room than it has numbers.
+    codes: Vec<u8>,
     misses: Misses,
     residuals: Vec<u64>,
     lengths: Vec<u8>,
     planes: [Vec<u8>; STREAM_PLANES],
+}
+
+/// Where the kind of the next event was not the expected one.
+#[derive(Default)]
+struct Turns {
+    /// A code for every event, kind by kind.
+    codes: Vec<u8>,
+    /// By kind: the kinds that followed last, and how many codes are not 0.
+    recent: Vec<([u32; RECENT], u32)>,
+    /// Kinds that were none of those, and which kind they followed.
+    explicit: Vec<(u32, u32)>,
+}
+
+impl Turns {
+    fn clear(&mut self, events: usize, kinds: usize) {
+        self.codes.clear();
+        self.codes.resize(events, 0);
+        self.recent.clear();
+        self.recent.extend((0..kinds as u32).map(|k| ([k + 1, k, k, k], 0)));
+        self.explicit.clear();
+    }
+
+    /// The event at `place`, of kind `k`, was followed by one of kind `next`, which was not expected.
+    #[inline(never)]
+    fn turn(&mut self, k: u32, place: usize, next: u32) {
+        let (recent, coded) = &mut self.recent[k as usize];
+        *coded += 1;
+        self.codes[place] = match recent.iter().position(|&r| r == next) {
+            Some(rank) => {
+                to_front(recent, rank);
+                rank as u8
+            }
+            None => {
+                push_front(recent, next);
+                self.explicit.push((k, next));
+                EXPLICIT
+            }
+        };
+    }
+
+    /// Writes the kinds that had to be told, by the kinds they followed.
+    fn write_explicit(&self, out: &mut Vec<u8>) {
+        let mut first = alloc::vec![0; self.recent.len() + 1];
+        self.explicit.iter().for_each(|e| first[e.0 as usize + 1] += 1);
+        for k in 1..first.len() {
+            first[k] += first[k - 1];
+        }
+        let mut sorted = alloc::vec![(0, 0); self.explicit.len()];
+        for &e in &self.explicit {
+            let place = &mut first[e.0 as usize];
+            sorted[*place] = e;
+            *place += 1;
+        }
+        for (k, next) in sorted {
+            put(out, zigzag(u64::from(next).wrapping_sub(k.into())));
+        }
+    }
 }
 
 /// Those of the kinds that are being watched, and spare ones.
@@ -117,9 +180,6 @@ struct Coded {
     sparse: Vec<u8>,
     /// Of others: all codes.
     dense: Vec<u8>,
-    /// Those of the series in the making, for every number, and how many are not 0. There is more room than it has numbers.
-    codes: Vec<u8>,
-    coded: usize,
 }
 
 impl Coded {
@@ -129,28 +189,15 @@ impl Coded {
         }
     }
 
-    /// Begins a series: its codes, all as expected.
+    /// Adds a series by the codes of its numbers, of which so many are not 0. `flags` go to its head.
     #[inline]
-    fn begin(&mut self, length: usize) -> &mut [u8] {
-        self.coded = 0;
-        if self.codes.len() < length {
-            self.codes.resize(length.next_power_of_two(), 0);
-        }
-        let codes = &mut self.codes[..length];
-        codes.fill(0);
-        codes
-    }
-
-    /// Writes the series in the making, of `length` numbers. `flags` go to its head.
-    #[inline]
-    fn end(&mut self, length: usize, flags: u64) {
-        let codes = &self.codes[..length];
-        let dense = 2 * self.coded > length;
-        let head = if dense { DENSE } else { (self.coded as u64) << 2 };
+    fn add(&mut self, codes: &[u8], coded: usize, flags: u64) {
+        let dense = 2 * coded > codes.len();
+        let head = if dense { DENSE } else { (coded as u64) << 2 };
         put(&mut self.heads, head | flags);
         if dense {
             self.dense.extend_from_slice(codes);
-        } else if self.coded > 0 {
+        } else if coded > 0 {
             let mut next = 0;
             for_each_set(codes, |at, code| {
                 put(&mut self.runs, (at - next) as u64);
@@ -221,9 +268,16 @@ impl Encoder {
     pub fn encode(&mut self, events: &Events, alphabet: &impl Alphabet, pack: &impl Pack, out: &mut Vec<u8>) {
         self.clear(events);
         self.numbering.count(events, alphabet);
+        self.turns.clear(events.len(), self.numbering.kinds.len());
         self.rows.resize(events.values().max(self.rows.len()), 0);
         self.sort(events, pack);
-        self.code(events.len());
+        let first = events
+            .kinds
+            .first()
+            .map_or(0, |&kind| self.numbering.number[kind as usize]);
+        put(&mut self.explicit, first.into());
+        self.turns.write_explicit(&mut self.explicit);
+        self.code();
         put(out, events.len() as u64);
         write(out, &self.numbering.definitions, pack);
         let mut counts = Vec::new();
@@ -238,7 +292,6 @@ impl Encoder {
 
     fn clear(&mut self, events: &Events) {
         self.numbering.clear(events.dictionary.len());
-        self.successors.resize((events.len() + 1).max(self.successors.len()), 0);
         self.learners.clear();
         self.relations.clear();
         self.paths.clear();
@@ -253,16 +306,19 @@ impl Encoder {
             number, kinds, forms, ..
         } = &mut self.numbering;
         let (number, kinds, forms) = (number.as_slice(), kinds.as_mut_slice(), forms.as_mut_slice());
-        let (rows, successors) = (self.rows.as_mut_slice(), self.successors.as_mut_slice());
+        let rows = self.rows.as_mut_slice();
         let mut sources: Sources = [0; 2 * SOURCES];
         let mut values = events.values.as_slice();
-        // Where the kind of this event goes.
-        let mut place = events.len();
+        // The event before: its kind, where its code goes, and what should follow it.
+        let (mut before, mut place, mut expected) = (NONE, 0, NONE);
         for &kind in &events.kinds {
             let k = number[kind as usize];
-            successors[place] = k;
+            if k != expected && before != NONE {
+                self.turns.turn(before, place, k);
+                kinds[before as usize].follows = k;
+            }
             let this = &mut kinds[k as usize];
-            place = this.event as usize;
+            (before, place, expected) = (k, this.event as usize, this.follows);
             this.event += 1;
             let (own, rest) = values.split_at(this.arity as usize);
             values = rest;
@@ -270,9 +326,6 @@ impl Encoder {
             let at = this.value as usize;
             this.value += this.arity;
             rows.get(this.value as usize + AHEAD / size_of::<u64>())
-                .inspect(|p| pack.soon(*p));
-            successors
-                .get(place + AHEAD / size_of::<u32>())
                 .inspect(|p| pack.soon(*p));
             if this.until == 0 {
                 self.learners.watch(this, forms, own, &sources);
@@ -285,21 +338,18 @@ impl Encoder {
                 form.note(value, &mut sources);
             }
         }
-        // Nothing follows the last.
-        successors[place] = NONE;
     }
 
     /// Successors and columns, kind by kind.
-    fn code(&mut self, events: usize) {
-        let first = if events > 0 { self.successors[events] } else { 0 };
-        put(&mut self.explicit, first.into());
+    fn code(&mut self) {
         let mut event = 0;
         for k in 0..self.numbering.kinds.len() {
             let (kind, count) = (self.numbering.kinds[k], self.numbering.counts[k] as usize);
             if count > 0 {
                 let arity = kind.arity as usize;
                 let value = kind.value as usize - count * arity;
-                self.code_path(k as u32, event..event + count);
+                let codes = &self.turns.codes[event..event + count];
+                self.paths.add(codes, self.turns.recent[k].1 as usize, 0);
                 for j in 0..arity {
                     self.code_column(value..value + count * arity, (j, arity));
                 }
@@ -314,39 +364,16 @@ impl Encoder {
         }
     }
 
-    fn code_path(&mut self, k: u32, range: Range<usize>) {
-        let length = range.len();
-        let codes = self.paths.begin(length);
-        let mut coded = 0;
-        let mut recent = [k + 1, k, k, k];
-        for (place, &next) in codes.iter_mut().zip(&self.successors[range]) {
-            if next == recent[0] || next == NONE {
-                continue;
-            }
-            *place = match recent.iter().position(|&r| r == next) {
-                Some(rank) => {
-                    to_front(&mut recent, rank);
-                    rank as u8
-                }
-                None => {
-                    push_front(&mut recent, next);
-                    put(&mut self.explicit, zigzag(u64::from(next).wrapping_sub(k.into())));
-                    EXPLICIT
-                }
-            };
-            coded += 1;
-        }
-        self.paths.coded = coded;
-        self.paths.end(length, 0);
-    }
-
     /// The numbers `j`, `j + arity` and so on of `range`.
     fn code_column(&mut self, range: Range<usize>, (j, arity): (usize, usize)) {
         let length = range.len() / arity;
         let rows = &self.rows[range];
-        let Encoder { columns, misses, .. } = self;
+        let Encoder {
+            columns, misses, codes, ..
+        } = self;
         misses.begin(length);
-        let codes = columns.begin(length);
+        codes.clear();
+        codes.resize(length, 0);
         let mut past = Past::default();
         let (mut i, mut coded, mut missed) = (0, 0, 0);
         while i < length {
@@ -364,7 +391,6 @@ impl Encoder {
                 i += 1;
             }
         }
-        columns.coded = coded;
         misses.count = missed;
         let least = least_base(misses);
         if missed > 0 {
@@ -377,10 +403,10 @@ impl Encoder {
             }
             let usual = write_residuals(&self.residuals, &mut self.lengths, &mut self.planes);
             for (&place, &length) in misses.places.iter().zip(&self.lengths) {
-                columns.codes[place as usize] = MISS + length.max(usual);
+                codes[place as usize] = MISS + length.max(usual);
             }
         }
-        columns.end(length, if least.is_some() { LEAST } else { 0 });
+        columns.add(codes, coded, if least.is_some() { LEAST } else { 0 });
         if let Some(least) = least {
             put(&mut columns.heads, least);
         }
@@ -509,6 +535,7 @@ impl Numbering {
             event: 0,
             until: UNWATCHED,
             learner: NONE,
+            follows: self.kinds.len() as u32 + 1,
             learns,
         });
     }
