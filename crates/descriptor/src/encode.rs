@@ -22,7 +22,10 @@ const NONE: u32 = u32::MAX;
 /// kinds, more than the processor follows by itself, and each new line would cost a trip to the last cache: a third of the time.
 const AHEAD: usize = 128;
 
-/// Events of a frequent kind that pass before it is watched.
+/// Events that make a kind worth watching: for fewer, finding its relations takes longer than all the rest.
+const WATCHED: u32 = 160;
+const _: () = assert!(WATCHED >= FREQUENT);
+/// Events of such a kind that pass before it is watched.
 const UNWATCHED: u32 = 8;
 const _: () = assert!(UNWATCHED < RELATED_FROM);
 
@@ -487,7 +490,7 @@ impl Numbering {
             (kind.value, kind.event) = (value, event);
             value += kind.arity * count;
             event += count;
-            if !kind.learns || count < FREQUENT {
+            if !kind.learns || count < WATCHED {
                 kind.until = NONE;
             }
         }
