@@ -390,6 +390,34 @@ impl Recipes {
         }
     }
 
+    /// One execution: all that its accesses follow from.
+    #[inline(always)]
+    fn prepare<'r, const FETCH: bool>(
+        &'r self,
+        thread: Thread,
+        block: u32,
+        body: &Body,
+        exit: &Exit,
+        slots: &'r mut Slots,
+    ) -> Linear<'r> {
+        match body.derived_terms {
+            0 if body.derived_count == 0 => {}
+            ..=1 => self.derive::<1>(body, slots),
+            _ => self.derive::<TERMS>(body, slots),
+        }
+        Linear {
+            thread,
+            pc: body.pc,
+            accesses: if FETCH {
+                self.fetching(block, exit)
+            } else {
+                part(&self.accesses, body.accesses, exit.accesses)
+            },
+            terms: body.terms,
+            slots,
+        }
+    }
+
     /// Hands on the accesses of one execution; returns the stack pointer after it.
     #[inline(always)]
     pub fn execute<C: Consumer, const FETCH: bool>(
@@ -401,22 +429,7 @@ impl Recipes {
         slots: &mut Slots,
         consumer: &mut C,
     ) -> u64 {
-        match body.derived_terms {
-            0 if body.derived_count == 0 => {}
-            ..=1 => self.derive::<1>(body, slots),
-            _ => self.derive::<TERMS>(body, slots),
-        }
-        let linear = Linear {
-            thread,
-            pc: body.pc,
-            accesses: if FETCH {
-                self.fetching(block, exit)
-            } else {
-                part(&self.accesses, body.accesses, exit.accesses)
-            },
-            terms: body.terms,
-            slots,
-        };
+        let linear = self.prepare::<FETCH>(thread, block, body, exit, slots);
         if FETCH {
             consumer.linear_fetching(&linear, exit.accesses.into());
         } else {
@@ -425,20 +438,10 @@ impl Recipes {
         exit.rsp(slots)
     }
 
-    /// Writes the accesses of one execution where there is room for them; returns the stack pointer after it.
+    /// As [`Recipes::execute`], but writes the accesses where there is room for them.
     #[inline(always)]
     pub fn expand(&self, thread: Thread, body: &Body, exit: &Exit, slots: &mut Slots, room: &mut [Access]) -> u64 {
-        if body.derived_count != 0 {
-            self.derive::<TERMS>(body, slots);
-        }
-        let linear = Linear {
-            thread,
-            pc: body.pc,
-            accesses: part(&self.accesses, body.accesses, exit.accesses),
-            terms: body.terms,
-            slots,
-        };
-        linear.write(room);
+        self.prepare::<false>(thread, 0, body, exit, slots).write(room);
         exit.rsp(slots)
     }
 

@@ -178,7 +178,7 @@ impl Leaves {
         let mut batch = Batch::default();
         let (mut at, mut leaves) = (0, leaves);
         while !leaves.is_empty() {
-            let (done, next) = batch.fill(leaves, words, at, &kinds.0);
+            let (done, next) = fill(&mut batch, leaves, words, at, &kinds.0);
             events.append(&batch);
             (leaves, at) = (&leaves[done..], next);
             // One that is not known yet, is looked at, or is long. And sometimes one that is not.
@@ -252,34 +252,28 @@ const UNKNOWN: Known = Known {
     words: 0,
 };
 
-/// Events on their way from words to where they are kept, without a look at memory for how many there are.
-trait Fill {
-    /// Takes as many records as there is room for, up to one that is not known or too long; how many that was, and where the next one is.
-    fn fill(&mut self, leaves: &[u32], words: &[u64], at: usize, known: &[Known]) -> (usize, usize);
-}
-
-impl Fill for Batch {
-    #[inline(always)]
-    fn fill(&mut self, leaves: &[u32], words: &[u64], mut at: usize, known: &[Known]) -> (usize, usize) {
-        let (mut events, mut end) = (0, 0);
-        for &leaf in &leaves[..leaves.len().min(BATCH_EVENTS)] {
-            let known = known.get(leaf as usize).copied().unwrap_or(UNKNOWN);
-            let from = words.get(at + 1..).and_then(|w| w.first_chunk::<LONG>());
-            let to = self.values.get_mut(end..).and_then(|v| v.first_chunk_mut::<LONG>());
-            let (Some(from), Some(to)) = (from, to) else { break };
-            if known.words == 0 || usize::from(known.values) > LONG {
-                break;
-            }
-            *to = *from;
-            end += known.values as usize;
-            at += known.words as usize;
-            self.kinds[events] = known.kind;
-            self.ends[events] = end as u32;
-            events += 1;
+/// Fills a batch with as many records as there is room for, up to one that is not known or too long; how many that was, and where the next one
+/// is. How full it is stays in registers until then.
+#[inline(always)]
+fn fill(batch: &mut Batch, leaves: &[u32], words: &[u64], mut at: usize, known: &[Known]) -> (usize, usize) {
+    let (mut events, mut end) = (0, 0);
+    for &leaf in &leaves[..leaves.len().min(BATCH_EVENTS)] {
+        let known = known.get(leaf as usize).copied().unwrap_or(UNKNOWN);
+        let from = words.get(at + 1..).and_then(|w| w.first_chunk::<LONG>());
+        let to = batch.values.get_mut(end..).and_then(|v| v.first_chunk_mut::<LONG>());
+        let (Some(from), Some(to)) = (from, to) else { break };
+        if known.words == 0 || usize::from(known.values) > LONG {
+            break;
         }
-        self.events = events;
-        (events, at)
+        *to = *from;
+        end += known.values as usize;
+        at += known.words as usize;
+        batch.kinds[events] = known.kind;
+        batch.ends[events] = end as u32;
+        events += 1;
     }
+    batch.events = events;
+    (events, at)
 }
 
 /// The kinds of leaves in a dictionary, by number.

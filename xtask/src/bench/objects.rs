@@ -4,6 +4,7 @@
 //! what is recorded anyway. The last recording then goes through `memtrail objects`, which tells how many of its accesses are of no known object.
 
 use super::record::{least, parse, read_json, timed, Options};
+use super::report::conditions;
 use super::workloads::{self, Workload};
 use crate::project::{self, machine, today};
 use crate::{packages, table, Outcome};
@@ -144,8 +145,7 @@ fn markdown(all: &[Measured], options: &Options) -> String {
         "verdict",
     ];
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
-    let size = if options.quick { "quick sizes" } else { "full sizes" };
-    let mut out = format!("{}, {}; {size}, best of {}.\n\n", today(), machine(), options.runs);
+    let mut out = format!("{}.\n\n", conditions(options.quick, options.runs));
     out += "Wall time of recording to a file, without and with notes of allocations and mappings; then how fast `memtrail objects` with one cache of 32 KB goes through it, names included.\n\n";
     out += &table::markdown(&header, &[1, 2, 3, 4, 5, 6, 7], &rows);
     out

@@ -7,6 +7,7 @@
 //! Compression (on one core) and replay are measured on the last recording by an example of `memtrail-trace`, `speed`.
 
 use super::measure::{self, Mode};
+use super::report::conditions;
 use super::workloads::{self, Prepared, Workload};
 use crate::process::{self, Job};
 use crate::project::{self, first_line_of, machine, today};
@@ -284,12 +285,9 @@ fn markdown(all: &[Measured], options: &Options) -> String {
         "verdict",
     ];
     let rows: Vec<Vec<String>> = all.iter().map(row).collect();
-    let size = if options.quick { "quick sizes" } else { "full sizes" };
     let mut out = format!(
-        "{}, {}; {size}, best of {}, {}.\n\n",
-        today(),
-        machine(),
-        options.runs,
+        "{}, {}.\n\n",
+        conditions(options.quick, options.runs),
         first_line_of("valgrind", &["--version"])
     );
     out += "Recorded and lackey (`--trace-mem=yes --log-file=/dev/null`) are wall time over native wall time.\n";

@@ -7,6 +7,12 @@ use crate::project::{first_line_of, machine, root, today};
 use crate::table;
 use serde_json::{json, Value};
 
+/// When, where and how something was measured: what every table begins with.
+pub fn conditions(quick: bool, runs: usize) -> String {
+    let size = if quick { "quick sizes" } else { "full sizes" };
+    format!("{}, {}; {size}, best of {runs}", today(), machine())
+}
+
 /// One workload's line while the rest still runs.
 pub fn progress(measured: &Measured) -> String {
     let native = measured.best(Mode::Native).map_or(0.0, |s| s.cpu);
@@ -70,13 +76,7 @@ pub fn markdown(all: &[Measured], modes: &[Mode], quick: bool, runs: usize) -> S
             row
         })
         .collect();
-    let size = if quick { "quick sizes" } else { "full sizes" };
-    let mut out = format!(
-        "{}, {}; {size}, best of {runs}, {}.\n\n",
-        today(),
-        machine(),
-        versions()
-    );
+    let mut out = format!("{}, {}.\n\n", conditions(quick, runs), versions());
     out += "Ratios are CPU time of the target over native CPU time; `true` is wall time added.\n";
     out += "The verdict is on `loop`, memtrail's default; `ring bytes` is what it sent to the collector.\n\n";
     out += &table::markdown(&header, &right, &rows);

@@ -3,7 +3,7 @@
 use super::others::Peers;
 use super::{Measured, Options, Shape, IN_MEMORY};
 use crate::bench::record::least;
-use crate::bench::report::{grouped, put_results, verdict_cell, Verdict};
+use crate::bench::report::{conditions, grouped, put_results, verdict_cell, Verdict};
 use crate::project::{first_line_of, machine, today};
 use crate::table;
 use serde_json::{json, Value};
@@ -136,11 +136,8 @@ fn live_table(all: &[Measured]) -> String {
 
 pub fn markdown(all: &[Measured], failures: &[String], options: &Options) -> String {
     let mut out = format!(
-        "{}, {}; {}, best of {}; {}.\n\n",
-        today(),
-        machine(),
-        if options.quick { "quick sizes" } else { "full sizes" },
-        options.runs,
+        "{}; {}.\n\n",
+        conditions(options.quick, options.runs),
         versions(options)
     );
     let most = if options.quick { IN_MEMORY.1 } else { IN_MEMORY.0 };

@@ -2,7 +2,7 @@
 
 use super::peers::{self, Packed, XZ};
 use super::{Measured, Options, PEER_ACCESSES, PEER_ACCESSES_QUICK};
-use crate::bench::report::{grouped, put_results, verdict_cell, Verdict};
+use crate::bench::report::{conditions, grouped, put_results, verdict_cell, Verdict};
 use crate::project::{first_line_of, machine, today};
 use crate::table;
 use serde_json::{json, Value};
@@ -109,11 +109,8 @@ pub fn markdown(all: &[Measured], failures: &[String], options: &Options) -> Str
         rows.push(row);
     }
     let mut out = format!(
-        "{}, {}; {}, best of {}; {}.\n\n",
-        today(),
-        machine(),
-        if options.quick { "quick sizes" } else { "full sizes" },
-        options.runs,
+        "{}; {}.\n\n",
+        conditions(options.quick, options.runs),
         versions(options)
     );
     out += &caption(options);
