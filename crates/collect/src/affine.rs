@@ -61,9 +61,8 @@ impl Affine {
             if addr.low32 {
                 holds = holds.min(lasts(Narrow::Zero32, addr.lin.eval(slots), stride));
             }
-            let offset = plan.insn_offsets[access.insn as usize];
             self.body.push(LoopAccess {
-                pc: plan.pc.wrapping_add(offset.into()),
+                pc: plan.instruction(access.insn).0,
                 kind: access.kind,
                 point: points.own,
                 size: *size,

@@ -333,8 +333,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
                 xsave: self.xsave,
                 cut: cut.filter(|c| c.insn == access.insn),
             };
-            let offset = plan.insn_offsets[access.insn as usize];
-            let pc = plan.pc.wrapping_add(offset.into());
+            let (pc, _) = plan.instruction(access.insn);
             if !self.one_by_one && matches!(access.shape, Shape::Repeat { .. }) {
                 rest.past += self.repeated(thread, access, points, &values, rest.past, pc)?;
             }

@@ -107,7 +107,7 @@ impl Follower {
             index,
             start: plan.pc,
             last: block.last,
-            end: plan.pc.wrapping_add(plan.bytes.into()),
+            end: plan.end().1,
             turn: block.turn,
         });
         let Some(last) = last else { return (None, None) };

@@ -59,13 +59,13 @@ impl Form {
 #[repr(C)]
 struct LinearAccess {
     c: u64,
-    size: u32,
     point: Point,
+    /// From the start of the block to the instruction.
+    offset: i32,
+    size: u16,
     scales: [i16; TERMS],
     slots: [u8; TERMS],
     kind: Kind,
-    /// From the start of the block to the instruction.
-    offset: u16,
 }
 
 const _: () = assert!(size_of::<LinearAccess>() == 32);
@@ -81,8 +81,8 @@ impl LinearAccess {
             scales,
             slots,
             kind: access.kind,
-            size: *size,
-            offset: block.plan.insn_offsets[access.insn as usize],
+            size: u16::try_from(*size).ok()?,
+            offset: offset(block, access.insn)?,
             point: points.own,
         })
     }
@@ -90,6 +90,12 @@ impl LinearAccess {
     fn terms(&self) -> usize {
         self.scales.iter().filter(|&&s| s != 0).count()
     }
+}
+
+/// From the start of the block to an instruction.
+fn offset(block: &Block, insn: u16) -> Option<i32> {
+    let (pc, _) = block.plan.instruction(insn);
+    i32::try_from(pc.wrapping_sub(block.plan.pc) as i64).ok()
 }
 
 /// The address with its segment as one form.
@@ -298,12 +304,13 @@ impl Recipes {
             let (c, size) = block.plan.instruction(insn);
             LinearAccess {
                 c,
-                size,
+                // `make` has seen that both fit.
+                size: size as u16,
+                offset: c.wrapping_sub(block.plan.pc) as i32,
                 point: block.fetch_point(insn),
                 scales: [0; TERMS],
                 slots: [RSP as u8; TERMS],
                 kind: Kind::Fetch,
-                offset: block.plan.insn_offsets[usize::from(insn)],
             }
         };
         let accesses = part(&self.accesses, recipe.body.accesses, recipe.end.accesses);
@@ -322,6 +329,10 @@ impl Recipes {
     fn make(&mut self, block: &Block) -> Option<Recipe> {
         let plan = &block.plan;
         if plan.slots() > SLOTS || matches!(plan.looping, Some(LoopPlan::Affine { .. })) {
+            return None;
+        }
+        let fits = |insn: u16| u16::try_from(plan.instruction(insn).1).is_ok() && offset(block, insn).is_some();
+        if !(0..plan.insn_offsets.len() as u16).all(fits) {
             return None;
         }
         let accesses: Vec<_> = plan
@@ -546,10 +557,10 @@ impl Linear<'_> {
         for (access, place) in self.accesses.iter().zip(room) {
             *place = Access {
                 thread: self.thread,
-                pc: self.pc.wrapping_add(access.offset.into()),
+                pc: self.pc.wrapping_add(access.offset as i64 as u64),
                 kind: access.kind,
                 addr: eval::<N>(access.c, &access.scales, &access.slots, self.slots),
-                size: access.size,
+                size: access.size.into(),
                 point: access.point,
             };
         }

@@ -330,9 +330,7 @@ impl Block {
             counts_need_derived: !fixed.dynamic.is_empty() || rsp_derived,
             fixed,
             turn: Turn::at_end(&plan),
-            last: plan
-                .pc
-                .wrapping_add(plan.insn_offsets.last().copied().unwrap_or(0).into()),
+            last: plan.end().0,
             plan,
             sources,
             first_leaf: 0,

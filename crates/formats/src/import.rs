@@ -346,6 +346,7 @@ fn plan(run: &[Executed], shapes: &[(Kind, u32)]) -> Plan {
         pc,
         bytes: 0,
         insn_offsets: Vec::with_capacity(run.len()),
+        pieces: Vec::new(),
         words: 1 + shapes.len() as u16,
         derived: Vec::new(),
         accesses: Vec::with_capacity(shapes.len()),

@@ -192,6 +192,7 @@ impl Scratch {
                 pc,
                 bytes: 0,
                 insn_offsets: Vec::with_capacity(16),
+                pieces: Vec::new(),
                 words: 0,
                 derived: Vec::new(),
                 accesses: Vec::with_capacity(16),
@@ -217,6 +218,7 @@ impl Scratch {
         plan.pc = pc;
         plan.bytes = 0;
         plan.insn_offsets.clear();
+        plan.pieces.clear();
         plan.words = 0;
         plan.derived.clear();
         plan.accesses.clear();

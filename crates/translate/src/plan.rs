@@ -12,7 +12,7 @@
 //!
 //! All arithmetic is wrapping 64-bit arithmetic.
 use alloc::vec::Vec;
-use memtrail_model::Kind;
+use memtrail_model::{Kind, Via};
 
 pub type Slot = u16;
 pub const RSP: Slot = 0;
@@ -368,14 +368,26 @@ pub enum LoopPlan {
     Partly { steps: Vec<Step>, free: Vec<Slot> },
 }
 
+/// A stretch of a path's code that does not follow on the one before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// The index of its first instruction.
+    pub insn: u16,
+    pub pc: u64,
+    /// How control gets there from the instruction before.
+    pub via: Via,
+}
+
 /// The plan of one block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
     pub pc: u64,
     /// Bytes of code in the block.
     pub bytes: u32,
-    /// Offset from `pc` of every instruction.
+    /// Where every instruction begins in the block's code, whose pieces are put end to end.
     pub insn_offsets: Vec<u16>,
+    /// The pieces of a path after the first, in order. Most blocks are of one piece.
+    pub pieces: Vec<Piece>,
     /// Words of the record, id included. 0 if this probe mode writes no records.
     pub words: u16,
     pub derived: Vec<Derived>,
@@ -397,7 +409,30 @@ impl Plan {
         let insn = usize::from(insn);
         let offset = u32::from(self.insn_offsets[insn]);
         let end = self.insn_offsets.get(insn + 1).map_or(self.bytes, |&o| o.into());
-        (self.pc.wrapping_add(offset.into()), end.saturating_sub(offset))
+        let (begin, pc) = self.piece_of(insn);
+        let distance = offset.wrapping_sub(u32::from(self.insn_offsets[begin]));
+        (pc.wrapping_add(distance.into()), end.saturating_sub(offset))
+    }
+    /// The first instruction of the piece that instruction `insn` is in, and where it stands.
+    fn piece_of(&self, insn: usize) -> (usize, u64) {
+        match self.pieces.iter().rev().find(|p| usize::from(p.insn) <= insn) {
+            Some(piece) => (piece.insn.into(), piece.pc),
+            None => (0, self.pc),
+        }
+    }
+    /// Where the piece begins that instruction `insn` is in.
+    pub fn piece_start(&self, insn: u16) -> u64 {
+        self.piece_of(insn.into()).1
+    }
+    /// The last instruction, and the first byte behind it.
+    pub fn end(&self) -> (u64, u64) {
+        match self.insn_offsets.len().checked_sub(1) {
+            Some(last) => {
+                let (pc, length) = self.instruction(last as u16);
+                (pc, pc.wrapping_add(length.into()))
+            }
+            None => (self.pc, self.pc.wrapping_add(self.bytes.into())),
+        }
     }
     /// Block ids this plan takes: two if iterations after the first have a record of their own.
     pub fn ids(&self) -> u32 {

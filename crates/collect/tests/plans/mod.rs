@@ -71,6 +71,7 @@ pub fn plan(words: u16, insns: u16, accesses: Vec<PlannedAccess>) -> Plan {
         pc: PC,
         bytes: u32::from(insns) * 4,
         insn_offsets: (0..insns).map(|i| i * 4).collect(),
+        pieces: Vec::new(),
         words,
         derived: Vec::new(),
         accesses,

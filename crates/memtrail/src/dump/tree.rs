@@ -132,8 +132,10 @@ impl<W: Write> Tree<'_, W> {
         }
         if let LeafName::Block { exit: Some(exit), .. } = name {
             let insn = block.plan.sides.get(exit).map_or(0, |s| s.insn);
-            let offset = block.plan.insn_offsets.get(insn as usize).copied().unwrap_or(0);
-            let _ = write!(text, " left at +{offset:#x}");
+            let (pc, _) = block.plan.instruction(insn);
+            let offset = pc.wrapping_sub(block.plan.pc) as i64;
+            let sign = if offset < 0 { '-' } else { '+' };
+            let _ = write!(text, " left at {sign}{:#x}", offset.unsigned_abs());
         }
         for (i, parameter) in parameters.iter().enumerate() {
             let slot = match &block.plan.looping {

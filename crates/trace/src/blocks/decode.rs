@@ -83,6 +83,7 @@ impl<'c> Decoder<'c> {
             pc,
             bytes: 0,
             insn_offsets: Vec::new(),
+            pieces: Vec::new(),
             words,
             derived,
             accesses: Vec::new(),

@@ -162,7 +162,7 @@ impl Likely {
     }
     fn leave_block(&mut self, id: u32, plan: &Plan) {
         self.id = id.wrapping_add(plan.ids());
-        self.end = plan.pc.wrapping_add(plan.bytes.into());
+        self.end = plan.end().1;
         self.ends.push(self.end);
         if self.ends.len() > MOST_ENDS {
             self.ends.remove(0);
