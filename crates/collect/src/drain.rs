@@ -356,6 +356,10 @@ impl<'s, S: Sink> Drain<'s, S> {
                     self.table.define(*id, *pc, code)?;
                     continue;
                 }
+                Message::Path { id, stretches, code } => {
+                    self.table.define_path(*id, stretches, code)?;
+                    continue;
+                }
                 Message::Thread { thread, .. } => {
                     self.threads.insert(*thread);
                 }

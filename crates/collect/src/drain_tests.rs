@@ -1,7 +1,7 @@
 //! The drain against a producer made by hand: the same words a target would write.
 use super::*;
 use crate::Options;
-use memtrail_ring::{message, record, Probes};
+use memtrail_ring::{message, record, Paths, Probes};
 use memtrail_tracee::Events;
 use std::sync::mpsc::channel;
 
@@ -11,6 +11,7 @@ const CODE_BYTES: u64 = 4;
 const OPTIONS: Options = Options {
     probes: Probes::Block,
     max_block: 64,
+    paths: Paths::Hot,
     discard: false,
     follow: true,
 };

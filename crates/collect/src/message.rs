@@ -1,6 +1,7 @@
 //! Definition messages, parsed. See `memtrail_ring::message` for the layout.
 use crate::DecodeError;
 use memtrail_ring::message as m;
+use memtrail_translate::Stretch;
 
 /// What a process tells about itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -8,6 +9,12 @@ pub enum Message {
     Block {
         id: u32,
         pc: u64,
+        code: Vec<u8>,
+    },
+    /// A block of several stretches of code.
+    Path {
+        id: u32,
+        stretches: Vec<Stretch>,
         code: Vec<u8>,
     },
     Process {
@@ -133,6 +140,18 @@ fn one(kind: u32, p: &[u64]) -> Option<Message> {
             pc: *pc,
             code: bytes(code, high(*a) as usize)?,
         },
+        (m::PATH, [a, count, rest @ ..]) => {
+            let (stretches, code) = rest.split_at_checked(usize::try_from(*count).ok()?.checked_mul(2)?)?;
+            let stretch = |s: &[u64]| Stretch {
+                pc: s[0],
+                bytes: low(s[1]),
+            };
+            Message::Path {
+                id: low(*a),
+                stretches: stretches.chunks_exact(2).map(stretch).collect(),
+                code: bytes(code, high(*a) as usize)?,
+            }
+        }
         (m::PROCESS, [a, b, ..]) => Message::Process {
             process: low(*a),
             parent: high(*a),

@@ -5,8 +5,8 @@
 //! can therefore give us wrong values but never undefined behaviour.
 use crate::hooks::Allocators;
 use memtrail_ring::{
-    buffer_offset, collector, record, slot_offset, Probes, Session as Header, Slot as Control, BUFFER_WORDS, MAGIC,
-    PAGE, SESSION_BYTES, SLOTS, SLOT_BYTES, VERSION,
+    buffer_offset, collector, record, slot_offset, Paths, Probes, Session as Header, Slot as Control, BUFFER_WORDS,
+    MAGIC, PAGE, SESSION_BYTES, SLOTS, SLOT_BYTES, VERSION,
 };
 use std::fs::File;
 use std::io;
@@ -21,6 +21,7 @@ pub struct Options {
     pub probes: Probes,
     /// Most instructions in a block.
     pub max_block: u32,
+    pub paths: Paths,
     /// Acquire and throw away.
     pub discard: bool,
     /// Record children, too.
@@ -73,6 +74,7 @@ impl Session {
         set(&h.collector_pid, std::process::id());
         set(&h.probes, options.probes as u32);
         set(&h.max_block, options.max_block);
+        set(&h.paths, options.paths as u32);
         set(&h.discard, options.discard.into());
         set(&h.follow, options.follow.into());
         set(&h.next_block, record::FIRST_BLOCK as u32);
@@ -285,6 +287,7 @@ mod tests {
         let options = Options {
             probes: Probes::Loop,
             max_block: 64,
+            paths: Paths::Hot,
             discard: false,
             follow: true,
         };
@@ -307,6 +310,7 @@ mod tests {
         let options = Options {
             probes: Probes::Loop,
             max_block: 64,
+            paths: Paths::Hot,
             discard: false,
             follow: true,
         };
@@ -331,6 +335,7 @@ mod tests {
         let options = Options {
             probes: Probes::None,
             max_block: 1,
+            paths: Paths::Hot,
             discard: true,
             follow: false,
         };

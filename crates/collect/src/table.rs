@@ -12,7 +12,7 @@ use crate::{Counts, DecodeError};
 use memtrail_model::Point;
 use memtrail_ring::record::{FIRST_BLOCK, LAST_BLOCK};
 use memtrail_translate::plan::{Layout, Lin, LoopPlan, Mask, Plan, Shape, Side, Slot, Step, FIRST, RSP};
-use memtrail_translate::Atom;
+use memtrail_translate::{Atom, Stretch};
 
 /// A session's block ids come from one counter, so they are dense: a jump is a damaged file.
 const LONGEST_JUMP: usize = 1 << 22;
@@ -216,7 +216,23 @@ impl Table {
 
     /// Adds a block from its code.
     pub fn define(&mut self, id: u32, pc: u64, code: &[u8]) -> Result<(), DecodeError> {
-        let block = memtrail_translate::analyze(code, pc, &self.options).map_err(|e| DecodeError::BadCode {
+        self.insert_analyzed(id, pc, memtrail_translate::analyze(code, pc, &self.options))
+    }
+
+    /// Adds a path from its code.
+    pub fn define_path(&mut self, id: u32, stretches: &[Stretch], code: &[u8]) -> Result<(), DecodeError> {
+        let pc = stretches.first().map_or(0, |s| s.pc);
+        let block = memtrail_translate::analyze_path(code, stretches, &self.options);
+        self.insert_analyzed(id, pc, block)
+    }
+
+    fn insert_analyzed(
+        &mut self,
+        id: u32,
+        pc: u64,
+        block: Result<memtrail_translate::Block, memtrail_translate::Error>,
+    ) -> Result<(), DecodeError> {
+        let block = block.map_err(|e| DecodeError::BadCode {
             id,
             pc,
             why: format!("{e:?}"),

@@ -3,6 +3,7 @@ use crate::sim::args::SimArgs;
 use crate::tables::args::TableArgs;
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
 use memtrail_collect::{Allocators, Order};
+use memtrail_ring::Paths;
 use memtrail_trace::Limits;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -124,6 +125,16 @@ pub enum ProbeMode {
     Loop,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PathMode {
+    /// Never.
+    Off,
+    /// Where the program spends its time.
+    Hot,
+    /// Wherever two follow each other.
+    Eager,
+}
+
 /// Which functions are watched to know what is allocated.
 #[derive(Clone, Debug, Default, ArgGroup)]
 pub struct ObjectArgs {
@@ -196,6 +207,9 @@ pub struct RecordArgs {
     /// Most instructions in a block.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub max_block: u32,
+    /// Whether blocks that usually follow each other are joined to one: `eager` does so wherever it can, for testing.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = PathMode::Hot)]
+    pub paths: PathMode,
     /// Acquire and throw away: for measuring.
     #[arg(long)]
     pub discard: bool,
@@ -227,6 +241,16 @@ pub struct RecordArgs {
 }
 
 impl RecordArgs {
+    /// Whether paths are made. Not of what is there to be looked at in its smallest parts.
+    pub fn paths(&self) -> Paths {
+        let whole = matches!(self.probes, ProbeMode::Block | ProbeMode::Loop) && self.max_block > 1;
+        match self.paths {
+            PathMode::Hot if whole => Paths::Hot,
+            PathMode::Eager if whole => Paths::Eager,
+            _ => Paths::Off,
+        }
+    }
+
     /// The defaults, for a command.
     pub fn of(command: Vec<OsString>) -> RecordArgs {
         RecordArgs {
@@ -234,6 +258,7 @@ impl RecordArgs {
             force: false,
             probes: ProbeMode::Loop,
             max_block: 64,
+            paths: PathMode::Hot,
             discard: false,
             no_follow: false,
             no_aslr: false,

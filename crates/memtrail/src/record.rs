@@ -134,6 +134,7 @@ fn prepare(args: &RecordArgs) -> anyhow::Result<(Session, Held)> {
     let options = Options {
         probes: args.probes.into(),
         max_block: args.max_block,
+        paths: args.paths(),
         discard: args.discard,
         follow: !args.no_follow,
     };

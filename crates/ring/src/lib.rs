@@ -34,7 +34,7 @@ pub mod message;
 pub mod record;
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrail");
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 pub const PAGE: usize = 4096;
 /// Bytes of one buffer. 512 KB: an eighth of the faults of 64 KB, and still in a second-level cache of 1 MB.
@@ -96,6 +96,28 @@ impl Probes {
     }
 }
 
+/// Whether blocks that usually follow each other are joined to paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Paths {
+    Off = 0,
+    /// Where a program spends its time.
+    Hot = 1,
+    /// Wherever two follow each other, and as soon as they do: for tests.
+    Eager = 2,
+}
+
+impl Paths {
+    pub const fn from_u32(v: u32) -> Option<Paths> {
+        Some(match v {
+            0 => Paths::Off,
+            1 => Paths::Hot,
+            2 => Paths::Eager,
+            _ => return None,
+        })
+    }
+}
+
 /// Values of [`Session::collector`].
 pub mod collector {
     /// The collector is draining.
@@ -121,6 +143,8 @@ pub struct Session {
     pub probes: AtomicU32,
     /// Most instructions in a block.
     pub max_block: AtomicU32,
+    /// [`Paths`].
+    pub paths: AtomicU32,
     /// 1: records are thrown away inside the target and never shown to the collector.
     pub discard: AtomicU32,
     /// 1: children (fork, exec) are recorded too.

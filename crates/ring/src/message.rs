@@ -25,6 +25,10 @@ pub const WARN: u32 = 8;
 /// `[id | bytes << 32][text…]`: a text that notes refer to. Ids are unique in a session.
 pub const TEXT: u32 = 9;
 
+/// `[id | code_bytes << 32][stretches][pc][bytes]…[code…]`: a path, as a block; where its stretches stand and how many bytes of the code
+/// each has.
+pub const PATH: u32 = 10;
+
 pub const fn head(kind: u32, words: usize) -> u64 {
     kind as u64 | (words as u64) << 32
 }

@@ -1,9 +1,10 @@
 //! The producer's side of the rings.
+use crate::cache::{paths, CACHE};
 use crate::heap;
 use crate::sys;
 use crate::thread::Thread;
 use core::sync::atomic::{AtomicU64, Ordering::*};
-use memtrail_ring::{self as ring, collector, record, slot_kind, slot_state, Session, Slot};
+use memtrail_ring::{self as ring, collector, record, slot_kind, slot_state, Paths, Session, Slot};
 
 /// [`Thread::slot`] of a thread that nobody listens to.
 const NO_SLOT: usize = usize::MAX;
@@ -181,6 +182,37 @@ fn wait_for_space(t: &Thread) -> bool {
             return false;
         }
     }
+}
+
+/// The buffer is full up to `cursor`: before it is handed in, its records show which blocks belong together.
+pub fn join_paths(t: &mut Thread, cursor: u64) {
+    t.filled += 1;
+    let manner = Paths::from_u32(session().paths.load(Relaxed)).unwrap_or(Paths::Off);
+    if t.unrecorded || manner == Paths::Off || !paths::is_due(t.filled) {
+        return;
+    }
+    CACHE.lock().join(records(t.buffer, cursor), manner);
+    t.looked_at = 0;
+}
+
+/// As [`join_paths`] with what is new since then, if all is to be joined that can be.
+pub fn join_eagerly(t: &mut Thread) {
+    if t.unrecorded || session().paths.load(Relaxed) != Paths::Eager as u32 {
+        return;
+    }
+    let from = if (t.buffer..t.cursor).contains(&t.looked_at) {
+        t.looked_at
+    } else {
+        t.buffer
+    };
+    t.looked_at = t.cursor;
+    CACHE.lock().join(records(from, t.cursor), Paths::Eager);
+}
+
+/// Whole records of this thread's buffer, which is not submitted yet.
+fn records(from: u64, cursor: u64) -> &'static [u64] {
+    // SAFETY: the buffer is ours, and written up to the cursor.
+    unsafe { core::slice::from_raw_parts(from as *const u64, (cursor - from) as usize / 8) }
 }
 
 /// The buffer is full up to `cursor`; `partial` words of an unfinished record follow it. Returns the new cursor.

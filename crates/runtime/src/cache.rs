@@ -7,6 +7,7 @@
 //! **Death.** A block whose code changed is not freed: its head is patched (8 bytes, one atomic store)
 //! with a jump to its stale stub, and the map forgets it. Threads inside run on to its end; nobody enters it again. Links into it need no bookkeeping.
 mod heads;
+pub mod paths;
 mod stops;
 
 use crate::heap;
@@ -22,9 +23,10 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use heads::Heads;
 use memtrail_ring::Probes;
 use memtrail_translate::{
-    analyze, emit, emit_entry, emit_with, layout, Block, Code, EmitScratch, Emitted, Entry, Error, LinkKind, Options,
-    Place, Scratch,
+    emit, emit_entry, emit_with, layout, Block, Code, EmitScratch, Emitted, Entry, Error, LinkKind, Options, Place, Scratch,
+    Stretch,
 };
+use paths::Paths;
 use stops::Stop;
 
 const ARENA_BYTES: u64 = 32 << 20;
@@ -39,6 +41,8 @@ pub struct BlockInfo {
     pub pc: u64,
     pub code: u64,
     pub code_len: u32,
+    /// Where the code stands, if the block is a path.
+    stretches: Vec<Stretch>,
     pub id: u32,
     pub first_link: u32,
     pub entry: Entry,
@@ -54,6 +58,12 @@ pub struct BlockInfo {
     stop: Option<Stop>,
     /// Entered only from the stop in front of it.
     is_behind: bool,
+    /// Can be part of a path: it is no loop that has a record of its own.
+    joins: bool,
+    /// A path can go on behind its end.
+    onward: bool,
+    /// How many blocks took each other's place here before.
+    version: u8,
 }
 
 struct Arena {
@@ -101,6 +111,7 @@ pub struct Cache {
     /// Addresses that hooked functions return to.
     returns: BTreeSet<u64>,
     pub options: Options,
+    paths: Paths,
     scratch: Option<(Scratch, EmitScratch)>,
     /// Code bytes being translated.
     bytes: Vec<u8>,
@@ -125,6 +136,7 @@ pub static CACHE: Lock<Cache> = Lock::new(Cache {
         probes: Probes::Loop,
         max_block: 64,
     },
+    paths: Paths::EMPTY,
     scratch: None,
     bytes: Vec::new(),
     code_at: 0,
@@ -175,6 +187,23 @@ impl BlockInfo {
             distance(self.indirect) | distance(self.ret) << 32,
             number as u64 + 1,
         ]
+    }
+
+    /// Begin and end of each stretch of the code.
+    fn each_stretch(&self, mut f: impl FnMut(u64, u64)) {
+        if self.stretches.is_empty() {
+            f(self.pc, self.pc + self.code_len as u64);
+        }
+        for s in &self.stretches {
+            f(s.pc, s.pc + s.bytes as u64);
+        }
+    }
+
+    /// Whether it has code in `start..end`.
+    fn touches(&self, start: u64, end: u64) -> bool {
+        let mut any = false;
+        self.each_stretch(|pc, to| any |= pc < end && to > start);
+        any
     }
 }
 
@@ -277,7 +306,7 @@ impl Cache {
                     None
                 }
                 Ok(block) => {
-                    let number = self.install(&block, &bytes, (entry, one_shot, is_behind), &mut emit_scratch);
+                    let number = self.install(&block, &bytes, &[], (entry, one_shot, is_behind), &mut emit_scratch);
                     scratch.recycle(block);
                     Some(Ok(number))
                 }
@@ -369,13 +398,18 @@ impl Cache {
         &mut self,
         block: &Block,
         code: &[u8],
+        stretches: &[Stretch],
         (entry, one_shot, is_behind): (Entry, bool, bool),
         scratch: &mut EmitScratch,
     ) -> u32 {
         let code = &code[..block.plan.bytes as usize];
         let ids = block.plan.ids();
-        let id = process::define_block(ids, block.pc, code);
+        let id = process::define_block(ids, block.pc, stretches, code);
         let number = self.blocks.len() as u32;
+        self.paths.learn(id, number, block.plan.words as usize);
+        if ids > 1 {
+            self.paths.learn(id + 1, number, block.steady_words());
+        }
         let a = self.arena(block.pc);
         let arena = &self.arenas[a];
         let place = Place {
@@ -396,6 +430,7 @@ impl Cache {
             pc: block.pc,
             code: copy,
             code_len: block.plan.bytes,
+            stretches: stretches.to_vec(),
             id,
             first_link: place.link,
             entry,
@@ -408,6 +443,9 @@ impl Cache {
             one_shot,
             stop: None,
             is_behind,
+            joins: !one_shot && block.plan.looping.is_none(),
+            onward: paths::goes_onward(block.exit),
+            version: 0,
         });
         scratch.recycle(out);
         if one_shot {
@@ -416,26 +454,37 @@ impl Cache {
             self.enter(number);
             // Ways on to blocks that exist need not wait until they are taken.
             for n in place.link..self.links.len() as u32 {
-                if let Way::Link(LinkKind::Direct { target, .. }) = self.links[n as usize] {
-                    if let Some(b) = self.find(target) {
-                        self.connect(n, b);
-                    }
+                if let Some(b) = self.target_of(n) {
+                    self.connect(n, b);
                 }
             }
         }
         number
     }
 
+    /// The block that link `n` leads to, if there is one.
+    fn target_of(&self, n: u32) -> Option<u32> {
+        match self.links[n as usize] {
+            Way::Link(LinkKind::Direct { target, .. }) => self.find(target),
+            _ => None,
+        }
+    }
+
     /// Make a block known by its address and its pages.
     fn enter(&mut self, number: u32) {
         let info = &self.blocks[number as usize];
-        let (pc, end, row) = (info.pc, info.pc + info.code_len as u64, info.row(number));
         if !info.is_behind {
-            self.heads.set(pc, row);
+            self.heads.set(info.pc, info.row(number));
         }
-        for page in pc >> 12..=(end - 1) >> 12 {
-            self.by_page.entry(page).or_default().push(number);
-        }
+        let by_page = &mut self.by_page;
+        info.each_stretch(|pc, end| {
+            for page in pc >> 12..=(end - 1) >> 12 {
+                let there = by_page.entry(page).or_default();
+                if there.last() != Some(&number) {
+                    there.push(number);
+                }
+            }
+        });
     }
 
     /// Code at `base` that leaves through link number `link`, and its head, which can be patched.
@@ -581,11 +630,7 @@ impl Cache {
     pub fn again(&self, b: u32) -> Option<(Block, Emitted)> {
         let info = &self.blocks[b as usize];
         let code = self.code_of(b);
-        let mut options = self.options;
-        if info.one_shot {
-            options.max_block = 1;
-        }
-        let block = analyze(code, info.pc, &options).ok()?;
+        let block = paths::analyze_again(&mut Scratch::default(), info, code, &self.options).ok()?;
         let place = Place {
             hot: info.hot,
             cold: info.cold,
@@ -607,7 +652,7 @@ impl Cache {
         }
         for b in dying {
             let info = &self.blocks[b as usize];
-            if info.alive && info.pc < end && info.pc + info.code_len as u64 > start {
+            if info.alive && info.touches(start, end) {
                 self.kill_block(b as usize);
             }
         }
@@ -647,7 +692,12 @@ impl Cache {
         unsafe { core::ptr::copy_nonoverlapping(code.bytes.as_ptr(), at as *mut u8, code.bytes.len()) };
         arena.cold = at + code.bytes.len() as u64;
         arena.cold_index.push((at, i as u32, Piece::Stale));
-        let d = (at.wrapping_sub(head + 5) as u32).to_le_bytes();
+        self.redirect(head, at);
+    }
+
+    /// Whoever comes to the block whose head this is goes on at `to`.
+    fn redirect(&self, head: u64, to: u64) {
+        let d = (to.wrapping_sub(head + 5) as u32).to_le_bytes();
         // SAFETY: our own code; heads are aligned for this.
         unsafe { patch_code(head, &[0xe9, d[0], d[1], d[2], d[3]]) };
     }

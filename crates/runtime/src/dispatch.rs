@@ -15,6 +15,7 @@ use memtrail_translate::{Entry, LinkKind};
 /// Translated code left through `t.link`. Returns with `t.resume` set.
 #[no_mangle]
 extern "C" fn rt_dispatch(t: &mut Thread) {
+    buffer::join_eagerly(t);
     match t.link {
         LINK_INDIRECT => arrive(t, t.next_pc, Entry::Indirect),
         LINK_RETURN => arrive(t, t.next_pc, Entry::Return),

@@ -5,9 +5,11 @@ use crate::maps::Range;
 use crate::sys;
 use crate::thread::Thread;
 use alloc::collections::BTreeMap;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use memtrail_ring::{self as ring, hook, message, record, slot_kind};
+use memtrail_translate::Stretch;
 
 pub struct Process {
     pub serial: u32,
@@ -228,14 +230,19 @@ pub fn note_unmap(start: u64, end: u64) {
     }
 }
 
-/// Take `ids` block ids and announce the block.
-pub fn define_block(ids: u32, pc: u64, code: &[u8]) -> u32 {
+/// Take `ids` block ids and announce the block; it is a path if it has stretches.
+pub fn define_block(ids: u32, pc: u64, stretches: &[Stretch], code: &[u8]) -> u32 {
     let id = session().next_block.fetch_add(ids, AcqRel);
     if id as u64 + ids as u64 > record::LAST_BLOCK {
         sys::die(&[b"block ids are used up"]);
     }
-    PROCESS
-        .lock()
-        .send(message::BLOCK, &[id as u64 | (code.len() as u64) << 32, pc], code);
+    let head = id as u64 | (code.len() as u64) << 32;
+    if stretches.is_empty() {
+        PROCESS.lock().send(message::BLOCK, &[head, pc], code);
+    } else {
+        let mut words = vec![head, stretches.len() as u64];
+        words.extend(stretches.iter().flat_map(|s| [s.pc, s.bytes.into()]));
+        PROCESS.lock().send(message::PATH, &words, code);
+    }
     id
 }

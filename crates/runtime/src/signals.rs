@@ -200,6 +200,7 @@ fn fault(t: &mut Thread, n: u32, info: &mut [u64; 16], uc: &mut Ucontext) {
     let memory = n == SIGSEGV || n == SIGBUS;
     if n == SIGSEGV && t.guard_hit(addr) && !in_runtime(uc.rip) {
         let cursor = uc.regs[frame::UC_R15];
+        buffer::join_paths(t, cursor);
         let partial = (t.buffer + ring::BUFFER_BYTES as u64 - cursor) / 8;
         uc.regs[frame::UC_R15] = buffer::next_buffer(t, cursor, partial as usize);
         return;

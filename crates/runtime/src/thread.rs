@@ -90,6 +90,10 @@ pub struct Thread {
     pub buffer: u64,
     /// Buffers submitted so far in this slot.
     pub produced: u64,
+    /// Buffers filled so far.
+    pub filled: u64,
+    /// Up to where the records were looked at for paths.
+    pub looked_at: u64,
     /// Records go nowhere: discarding, or the collector is gone, or the child is not followed.
     pub unrecorded: bool,
     pub discarded: u64,

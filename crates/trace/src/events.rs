@@ -64,7 +64,7 @@ impl Encoder {
     pub fn message(&mut self, process: u32, message: &Message) {
         match message {
             // Blocks have chunks of their own.
-            Message::Block { .. } => {}
+            Message::Block { .. } | Message::Path { .. } => {}
             Message::Process {
                 process: serial,
                 parent,

@@ -1,6 +1,6 @@
 //! Ring records as the leaves of descriptors, and back.
 //!
-//! A leaf's key is `8 * id + exit`: the head of the record, and 0, or `1 + s` if the record is
+//! A leaf's key is `32 * id + exit`: the head of the record, and 0, or `1 + s` if the record is
 //! followed by a LEFT through the block's side exit `s`. So a block and how it was left are one
 //! event, even if they were parsed one after the other. A LEFT at the beginning of a piece, away from its record, is the special record
 //! [`LONE_LEFT`] with the branch as its only parameter.
@@ -13,12 +13,12 @@ use memtrail_translate::plan::{LoopPlan, FIRST};
 use std::sync::Arc;
 
 /// Leaves per head: how many ways out of a block can be told apart.
-const EXITS: u32 = 8;
+const EXITS: u32 = 32;
 /// Heads one special record that rings do not have: a LEFT whose record is in the piece before.
 const LONE_LEFT: u64 = 6;
 const _: () = assert!(special_words(LONE_LEFT).is_none() && LONE_LEFT < FIRST_BLOCK);
 /// Ids above this have no leaves: a recording would be larger than any disk.
-const LAST: u32 = 1 << 28;
+const LAST: u32 = 1 << 26;
 
 /// What a head word leads.
 #[derive(Clone, Debug, Default)]

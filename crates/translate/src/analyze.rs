@@ -3,17 +3,22 @@
 //! A block runs from an address to the first control transfer, or to a limit. The limit is a pure
 //! function of the code and the options, so the collector, given just the bytes of the block, derives the same
 //! plan as the runtime did.
+//!
+//! A *path* is a block of several stretches of code that usually follow each other: it goes on through branches that are taken, jumps, calls
+//! and returns. Which stretches is the runtime's choice; everything else follows from their code as it does for other blocks. Where control may
+//! turn out to go elsewhere the path has a way out.
 use crate::accesses::Accesses;
-use crate::effects::effects;
+use crate::effects::{effects, Effects};
 use crate::loops::{induction, loop_shape, LoopShape};
 use crate::marker::Marker;
-use crate::plan::{Derived, Lin, LoopPlan, Plan, Side, Slot, Step, FIRST, RSP};
+use crate::plan::{Derived, Lin, LoopPlan, Piece, Plan, Side, Slot, Step, FIRST, RSP};
 use crate::symbolic::{Atom, Machine, R15, RSP_REG};
 use alloc::vec::Vec;
 use iced_x86::{
     Code, ConstantOffsets, Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
     Mnemonic, OpKind, Register,
 };
+use memtrail_model::Via;
 use memtrail_ring::Probes;
 
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +77,24 @@ pub enum Exit {
     },
 }
 
+/// A stretch of a path's code: where it stands and how many bytes it has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stretch {
+    pub pc: u64,
+    pub bytes: u32,
+}
+
+/// A way out of a block before its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// A conditional branch that is taken leads here.
+    Taken { target: u64 },
+    /// One that is not taken leads here: the path goes on where it branches to.
+    NotTaken { next: u64 },
+    /// A return that goes anywhere but here.
+    NotTo { expected: u64 },
+}
+
 /// A value to store into the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capture {
@@ -96,12 +119,13 @@ pub struct Block {
     /// The bytes given ended before the block did.
     pub starved: bool,
     /// Where each of the plan's sides leads.
-    pub side_targets: Vec<u64>,
+    pub ways: Vec<Way>,
 }
 
 impl Block {
+    /// The first byte behind it.
     pub fn end(&self) -> u64 {
-        self.pc + self.plan.bytes as u64
+        self.insns.last().map_or(self.pc, |i| i.next_ip())
     }
     /// Words of the record that later iterations of a partly affine loop write.
     pub fn steady_words(&self) -> usize {
@@ -143,7 +167,16 @@ impl Block {
 pub const STAND_INS: u16 = !(1 << RSP_REG | 1 << R15 | 1 << 1 | 1 << 2);
 
 /// Most ways out of a block before its end.
-pub const MOST_SIDES: usize = 4;
+const MOST_SIDES: usize = 4;
+
+/// The same of a path.
+const MOST_SIDES_OF_PATH: usize = 24;
+
+/// Most instructions of a path.
+const LONGEST_PATH: usize = 128;
+
+/// Words that a path's record may have before it is cut.
+const PATH_WORDS_LIMIT: usize = 96;
 
 /// Words a record may have before the block is cut.
 const WORDS_LIMIT: usize = memtrail_ring::MAX_RECORD_WORDS - 64;
@@ -155,6 +188,8 @@ pub struct Scratch {
     needed: Vec<bool>,
     slot_of: Vec<Slot>,
     order: Vec<u16>,
+    /// Most words that the record so far can need.
+    words: usize,
     spare: Option<Block>,
 }
 
@@ -166,6 +201,7 @@ impl Default for Scratch {
             needed: Vec::new(),
             slot_of: Vec::new(),
             order: Vec::new(),
+            words: 1,
             spare: None,
         }
     }
@@ -174,6 +210,11 @@ impl Default for Scratch {
 /// Decode and plan the block at `pc`, whose code begins `code`.
 pub fn analyze(code: &[u8], pc: u64, opts: &Options) -> Result<Block, Error> {
     Scratch::default().analyze(code, pc, opts)
+}
+
+/// As [`Scratch::analyze_path`].
+pub fn analyze_path(code: &[u8], stretches: &[Stretch], opts: &Options) -> Result<Block, Error> {
+    Scratch::default().analyze_path(code, stretches, opts)
 }
 
 impl Scratch {
@@ -204,7 +245,7 @@ impl Scratch {
             used: 0,
             writes_r15: false,
             starved: false,
-            side_targets: Vec::new(),
+            ways: Vec::new(),
         });
         block.pc = pc;
         block.insns.clear();
@@ -225,7 +266,7 @@ impl Scratch {
         plan.exit_rsp = Lin::slot(RSP);
         plan.looping = None;
         plan.sides.clear();
-        block.side_targets.clear();
+        block.ways.clear();
         block
     }
 
@@ -233,10 +274,8 @@ impl Scratch {
     pub fn analyze(&mut self, code: &[u8], pc: u64, opts: &Options) -> Result<Block, Error> {
         let mut decoder = Decoder::with_ip(64, code, pc, DecoderOptions::NONE);
         let mut block = self.empty_block(pc);
-        self.machine.reset();
-        let mut list = core::mem::take(&mut block.plan.accesses);
         let mut insn = Instruction::default();
-        let mut words = 1;
+        self.begin();
         while block.insns.len() < opts.max_block.max(1) as usize {
             decoder.decode_out(&mut insn);
             if insn.is_invalid() {
@@ -251,39 +290,101 @@ impl Scratch {
                 block.starved = starved;
                 break;
             }
-            let i = block.insns.len();
             let effects = effects(&insn, &mut self.infos);
-            let all = block.used | effects.used;
-            if i > 0 && all & (1 << R15) != 0 && all & STAND_INS == STAND_INS {
+            if !leaves_stand_in(&block, &effects) {
                 break;
             }
-            let atoms = self.machine.atoms.len();
-            if opts.probes == Probes::Naive && touches_memory(&insn) {
-                self.machine.forget(i);
-            }
-            let mut accesses = Accesses {
-                machine: &mut self.machine,
-                list,
-            };
-            accesses.of(&insn, &effects, i);
-            list = accesses.list;
-            self.machine.step(&insn, &effects, i);
-            words += new_words(&self.machine.atoms[atoms..]);
-            block.used = all;
-            block.writes_r15 |= effects.written & (1 << R15) != 0;
-            block.offsets.push(decoder.get_constant_offsets(&insn));
-            block.plan.insn_offsets.push((insn.ip() - pc) as u16);
-            block.insns.push(insn);
-            block.plan.bytes = (insn.next_ip() - pc) as u32;
-            block.exit = exit_of(&insn);
+            self.add(&mut block, &insn, decoder.get_constant_offsets(&insn), &effects, opts);
             if self.goes_on(&mut block, &insn, opts) {
                 continue;
             }
-            if block.exit != Exit::Fall || ends_block(&insn) || words > WORDS_LIMIT {
+            if block.exit != Exit::Fall || ends_block(&insn) || self.words > WORDS_LIMIT {
                 break;
             }
         }
-        block.plan.accesses = list;
+        self.finish(&mut block, opts);
+        Ok(block)
+    }
+
+    /// Decode and plan the path along `stretches`, whose code lies end to end in `code`. A path that would be too long ends early:
+    /// [`Plan::bytes`] tells how far it goes.
+    pub fn analyze_path(&mut self, code: &[u8], stretches: &[Stretch], opts: &Options) -> Result<Block, Error> {
+        let pc = stretches.first().map_or(0, |s| s.pc);
+        let mut block = self.empty_block(pc);
+        let mut insn = Instruction::default();
+        self.begin();
+        let mut rest = code;
+        'path: for (n, stretch) in stretches.iter().enumerate() {
+            let unknown = Err(Error::Unknown { pc: stretch.pc });
+            let Some((own, others)) = rest.split_at_checked(stretch.bytes as usize) else {
+                return Err(Error::Truncated { pc: stretch.pc });
+            };
+            rest = others;
+            let mut decoder = Decoder::with_ip(64, own, stretch.pc, DecoderOptions::NONE);
+            while decoder.can_decode() {
+                decoder.decode_out(&mut insn);
+                if insn.is_invalid() {
+                    return unknown;
+                }
+                let effects = effects(&insn, &mut self.infos);
+                let long = block.insns.len() == LONGEST_PATH || block.plan.sides.len() == MOST_SIDES_OF_PATH;
+                if long || self.words > PATH_WORDS_LIMIT || !leaves_stand_in(&block, &effects) {
+                    break 'path;
+                }
+                if !block.insns.is_empty() && !self.turns(&mut block, insn.ip()) {
+                    return unknown;
+                }
+                self.add(&mut block, &insn, decoder.get_constant_offsets(&insn), &effects, opts);
+                let last = n + 1 == stretches.len() && !decoder.can_decode();
+                if ends_block(&insn) && !last {
+                    return unknown;
+                }
+            }
+        }
+        if block.insns.is_empty() {
+            return Err(Error::Truncated { pc });
+        }
+        self.finish(&mut block, opts);
+        Ok(block)
+    }
+
+    fn begin(&mut self) {
+        self.machine.reset();
+        self.words = 1;
+    }
+
+    /// Adds an instruction to the block.
+    fn add(
+        &mut self,
+        block: &mut Block,
+        insn: &Instruction,
+        offsets: ConstantOffsets,
+        effects: &Effects,
+        opts: &Options,
+    ) {
+        let i = block.insns.len();
+        let atoms = self.machine.atoms.len();
+        if opts.probes == Probes::Naive && touches_memory(insn) {
+            self.machine.forget(i);
+        }
+        let mut accesses = Accesses {
+            machine: &mut self.machine,
+            list: core::mem::take(&mut block.plan.accesses),
+        };
+        accesses.of(insn, effects, i);
+        block.plan.accesses = accesses.list;
+        self.machine.step(insn, effects, i);
+        self.words += new_words(&self.machine.atoms[atoms..]);
+        block.used |= effects.used;
+        block.writes_r15 |= effects.written & (1 << R15) != 0;
+        block.offsets.push(offsets);
+        block.plan.insn_offsets.push(block.plan.bytes as u16);
+        block.insns.push(*insn);
+        block.plan.bytes += insn.len() as u32;
+        block.exit = exit_of(insn);
+    }
+
+    fn finish(&mut self, block: &mut Block, opts: &Options) {
         // A branch that nothing follows is the block's exit after all.
         if block
             .plan
@@ -292,12 +393,11 @@ impl Scratch {
             .is_some_and(|s| s.insn as usize + 1 == block.insns.len())
         {
             block.plan.sides.pop();
-            if let Some(target) = block.side_targets.pop() {
-                block.exit = Exit::Branch { target };
-            }
+            block.ways.pop();
+            block.exit = block.insns.last().map_or(Exit::Fall, exit_of);
         }
         if opts.probes != Probes::None {
-            self.lay_out(&mut block, opts);
+            self.lay_out(block, opts);
         } else {
             // Nothing is captured, so nothing may be said in terms of captured values.
             block.plan.accesses.clear();
@@ -305,8 +405,13 @@ impl Scratch {
                 side.rsp = Lin::slot(RSP);
             }
         }
-        Ok(block)
     }
+}
+
+/// Whether a register is left that can stand in for r15 if the block gets an instruction with these effects, too.
+fn leaves_stand_in(block: &Block, effects: &Effects) -> bool {
+    let all = block.used | effects.used;
+    block.insns.is_empty() || all & (1 << R15) == 0 || all & STAND_INS != STAND_INS
 }
 
 /// An upper bound of the record words that new atoms can need.
@@ -431,14 +536,53 @@ impl Scratch {
         if !plain || target <= insn.ip() || !insn.is_jcc_short_or_near() || block.plan.sides.len() == MOST_SIDES {
             return false;
         }
-        let side = Side {
+        self.side(block, Way::Taken { target });
+        true
+    }
+
+    /// The last instruction is a way out; the block goes on behind it.
+    fn side(&self, block: &mut Block, way: Way) {
+        block.plan.sides.push(Side {
             insn: block.insns.len() as u16 - 1,
             rsp: self.machine.regs[RSP_REG],
             moved: 0,
-        };
-        block.plan.sides.push(side);
-        block.side_targets.push(target);
+        });
+        block.ways.push(way);
         block.exit = Exit::Fall;
+    }
+
+    /// A path goes on at `pc` after its last instruction. Returns whether it can.
+    fn turns(&self, block: &mut Block, pc: u64) -> bool {
+        let end = block.end();
+        let via = match block.exit {
+            Exit::Fall if pc == end => return true,
+            Exit::Branch { target } if block.insns.last().is_some_and(|i| i.is_jcc_short_or_near()) => {
+                if pc == end {
+                    self.side(block, Way::Taken { target });
+                    return true;
+                }
+                if pc != target {
+                    return false;
+                }
+                self.side(block, Way::NotTaken { next: end });
+                Via::Jump
+            }
+            Exit::Jump { target } if pc == target => Via::Jump,
+            // One to the next instruction only asks where it is.
+            Exit::Call { target } if pc == target && pc == end => Via::Jump,
+            Exit::Call { target } if pc == target => Via::Call,
+            Exit::Return if block.insns.last().is_some_and(|i| i.op_count() == 0) => {
+                self.side(block, Way::NotTo { expected: pc });
+                Via::Return
+            }
+            _ => return false,
+        };
+        block.exit = Exit::Fall;
+        block.plan.pieces.push(Piece {
+            insn: block.insns.len() as u16,
+            pc,
+            via,
+        });
         true
     }
 
@@ -459,7 +603,7 @@ impl Scratch {
         for side in &block.plan.sides {
             needed.mark_lin(machine, &side.rsp);
         }
-        let shape = if opts.probes == Probes::Loop {
+        let shape = if opts.probes == Probes::Loop && block.plan.pieces.is_empty() {
             loop_shape(block, machine, &mut needed)
         } else {
             None

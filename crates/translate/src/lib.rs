@@ -21,7 +21,7 @@ mod loops;
 mod masked;
 mod symbolic;
 
-pub use analyze::{analyze, Block, Capture, Error, Exit, Options, Scratch, STAND_INS};
+pub use analyze::{analyze, analyze_path, Block, Capture, Error, Exit, Options, Scratch, Stretch, Way, STAND_INS};
 pub use symbolic::Atom;
 
 mod code;

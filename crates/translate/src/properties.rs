@@ -118,7 +118,7 @@ fn place(probes: Probes, entry: Entry, map: bool) -> Place {
 fn same_block(a: &Block, b: &Block) {
     assert_eq!(a.plan, b.plan);
     assert_eq!((a.exit, a.used, a.writes_r15), (b.exit, b.used, b.writes_r15));
-    assert_eq!((&a.captures, &a.side_targets), (&b.captures, &b.side_targets));
+    assert_eq!((&a.captures, &a.ways), (&b.captures, &b.ways));
 }
 
 fn same_code(a: &Emitted, b: &Emitted) {

@@ -4,6 +4,7 @@
 //! stop alone. Where there was a block already it dies, as if its code had changed.
 use super::{BlockInfo, Cache, NoCode, Piece, Way};
 use crate::hooks::Hook;
+use alloc::vec::Vec;
 use memtrail_translate::Entry;
 
 /// A block that only leaves, in front of the one that is translated from its code.
@@ -35,6 +36,7 @@ impl Cache {
             pc,
             code: 0,
             code_len: 1,
+            stretches: Vec::new(),
             id: 0,
             first_link: link,
             entry: Entry::Direct,
@@ -51,6 +53,9 @@ impl Cache {
                 behind: None,
             }),
             is_behind: false,
+            joins: false,
+            onward: false,
+            version: 0,
         });
         self.enter(number);
         number
@@ -93,8 +98,7 @@ impl Cache {
             return;
         }
         self.returns.insert(pc);
-        if let Some(b) = there {
-            self.kill_block(b as usize);
-        }
+        // The block there, and paths that return there.
+        self.kill(pc, pc + 1);
     }
 }

@@ -201,7 +201,7 @@ fn plan() -> BoxedStrategy<Plan> {
                 pc,
                 bytes: 0,
                 insn_offsets: Vec::new(),
-            pieces: Vec::new(),
+                pieces: Vec::new(),
                 words,
                 derived,
                 accesses: Vec::new(),

@@ -63,7 +63,7 @@ impl Emitter<'_> {
     pub(super) fn branch(&mut self, insn: &Instruction, target: u64) {
         if insn.is_jcc_short_or_near() {
             self.hot.align_for_patch(2, 4);
-            self.put_jcc(insn);
+            self.put_jcc(self.block.insns.len() - 1, false);
             let patch = self.hot.here();
             let stub = self.stub(LinkKind::Direct { target, patch });
             self.hot.rel32(stub);

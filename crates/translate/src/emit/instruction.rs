@@ -197,9 +197,8 @@ impl Emitter<'_> {
             self.rename(&mut insn);
             self.encode(&insn);
         } else {
-            let start = (insn.ip() - self.block.pc) as usize;
-            let code = self.code;
-            self.hot.put(&code[start..start + insn.len()]);
+            let bytes = self.bytes_of(i);
+            self.hot.put(bytes);
         }
         self.now.done = i as u16 + 1;
         self.now.pc = SitePc::Const(insn.next_ip());
@@ -213,10 +212,9 @@ impl Emitter<'_> {
         let near = distance.unsigned_abs() < 0x7fff_0000;
         let offsets = self.block.offsets[i];
         if near && !uses_r15 && offsets.displacement_size() == 4 && insn.memory_base() == Register::RIP {
-            let start = (insn.ip() - self.block.pc) as usize;
-            let code = self.code;
+            let bytes = self.bytes_of(i);
             let at = self.hot.bytes.len() + offsets.displacement_offset();
-            self.hot.put(&code[start..start + insn.len()]);
+            self.hot.put(bytes);
             self.hot.bytes[at..at + 4].copy_from_slice(&(distance as u32).to_le_bytes());
         } else if near && insn.memory_base() == Register::RIP {
             let mut insn = insn;

@@ -20,14 +20,14 @@ mod exit;
 mod instruction;
 mod registers;
 
-use crate::analyze::{Block, Capture, Exit};
+use crate::analyze::{Block, Capture, Exit, Way};
 use crate::code::Code;
 use crate::layout as at;
 use crate::marker::Marker;
 use crate::plan::{LoopPlan, FIRST};
 use crate::symbolic::{R15, RSP_REG};
 use alloc::vec::Vec;
-use iced_x86::{Encoder, Instruction};
+use iced_x86::Encoder;
 use memtrail_ring::Probes;
 
 pub use entry::emit_entry;
@@ -322,7 +322,7 @@ impl<'a> Emitter<'a> {
             if next == captures.len() && self.now.recorded == Recorded::Open {
                 self.finish_record(words);
             }
-            if i < n && !self.side(i, words) {
+            if i < n && !self.side(i, words) && !self.turn(i) {
                 self.instruction(i);
             }
         }
@@ -335,11 +335,18 @@ impl<'a> Emitter<'a> {
             return false;
         };
         let insn = block.insns[i];
-        let target = block.side_targets[n];
+        let (target, on_at, inverted) = match block.ways[n] {
+            Way::Taken { target } => (target, insn.next_ip(), false),
+            Way::NotTaken { next } => (next, insn.near_branch64(), true),
+            Way::NotTo { expected } => {
+                self.guarded_return(i, words, expected);
+                return true;
+            }
+        };
         self.now.done = i as u16;
         self.now.pc = SitePc::Const(insn.ip());
         self.mark();
-        self.put_jcc(&insn);
+        self.put_jcc(i, inverted);
         let stub = self.cold.here();
         self.hot.rel32(stub);
         let on = self.now;
@@ -352,13 +359,7 @@ impl<'a> Emitter<'a> {
             self.now.leaving = true;
             self.mark_cold();
         }
-        if self.now.recorded == Recorded::Open {
-            if !self.now.in_loop {
-                // The end of the record must be there, or moving past it could jump over the guard.
-                self.cold.capture_zero((words - 1) * 8);
-            }
-            self.cold.advance(words * 8);
-        }
+        self.close_record(words);
         if self.recording() {
             self.now.in_loop = false;
             self.now.recorded = Recorded::Done;
@@ -370,14 +371,7 @@ impl<'a> Emitter<'a> {
             self.now.leaving = false;
             self.mark_cold();
         }
-        if let Some(r) = self.stand_in {
-            if block.writes_r15 {
-                self.cold.store_gs(at::APP_R15, r);
-            }
-            self.cold.load_gs(r, at::SAVED_STAND_IN);
-            self.now.stand_in = None;
-            self.mark_cold();
-        }
+        self.drop_stand_in();
         self.cold.align_for_patch(0, 5);
         self.cold.put(&[0xe9]);
         let patch = self.cold.here();
@@ -386,9 +380,107 @@ impl<'a> Emitter<'a> {
         self.stub(LinkKind::Direct { target, patch });
         self.now = on;
         self.now.done = i as u16 + 1;
-        self.now.pc = SitePc::Const(insn.next_ip());
+        self.now.pc = SitePc::Const(on_at);
         self.mark();
         true
+    }
+
+    /// Out of the way: the record that is open ends here.
+    fn close_record(&mut self, words: u32) {
+        if self.now.recorded == Recorded::Open {
+            if !self.now.in_loop {
+                // The end of the record must be there, or moving past it could jump over the guard.
+                self.cold.capture_zero((words - 1) * 8);
+            }
+            self.cold.advance(words * 8);
+        }
+    }
+
+    /// Out of the way: r15 goes where it belongs.
+    fn drop_stand_in(&mut self) {
+        if let Some(r) = self.stand_in {
+            if self.block.writes_r15 {
+                self.cold.store_gs(at::APP_R15, r);
+            }
+            self.cold.load_gs(r, at::SAVED_STAND_IN);
+            self.now.stand_in = None;
+            self.mark_cold();
+        }
+    }
+
+    /// If a path goes on elsewhere after instruction `i`, and always does, emit what is left of the jump or call.
+    fn turn(&mut self, i: usize) -> bool {
+        let block = self.block;
+        let Some(piece) = block.plan.pieces.iter().find(|p| usize::from(p.insn) == i + 1) else {
+            return false;
+        };
+        let insn = block.insns[i];
+        self.now.done = i as u16;
+        self.now.pc = SitePc::Const(insn.ip());
+        self.mark();
+        if insn.is_call_near() {
+            self.push_return(insn.next_ip());
+        }
+        self.now.done += 1;
+        self.now.pc = SitePc::Const(piece.pc);
+        self.mark();
+        true
+    }
+
+    /// A return inside a path: goes on if the return address is the expected one. No flag is touched; the address is compared by halves, so that
+    /// rcx will do.
+    fn guarded_return(&mut self, i: usize, words: u32, expected: u64) {
+        self.now.done = i as u16;
+        self.now.pc = SitePc::Const(self.block.insns[i].ip());
+        self.mark();
+        self.hot.store_gs(at::SAVED_RCX, RCX);
+        self.mark();
+        let miss = self.cold.here();
+        for (half, load) in [
+            (expected as u32, &[0x8b, 0x0c, 0x24][..]),               // mov ecx, [rsp]
+            ((expected >> 32) as u32, &[0x8b, 0x4c, 0x24, 0x04][..]), // mov ecx, [rsp+4]
+        ] {
+            self.hot.put(load);
+            self.now.rcx_saved = true;
+            self.mark();
+            self.hot.put(&[0x8d, 0x89]); // lea ecx, [rcx-half]
+            self.hot.put32(half.wrapping_neg());
+            self.hot.put(&[0xe3, 5]); // jrcxz over the jump
+            self.hot.jump(miss);
+        }
+        self.leave_by_return(i, words);
+        self.hot.load_gs(RCX, at::SAVED_RCX);
+        self.now.rcx_saved = false;
+        self.mark();
+        self.hot.put(&[0x48, 0x8d, 0x64, 0x24, 0x08]); // lea rsp, [rsp+8]
+        self.now.done = i as u16 + 1;
+        self.now.pc = SitePc::Const(expected);
+        self.mark();
+    }
+
+    /// Out of the way: the return that is instruction `i` goes elsewhere. Until that is on record the return has not happened.
+    fn leave_by_return(&mut self, i: usize, words: u32) {
+        let on = self.now;
+        self.mark_cold();
+        self.cold.put(&[0x48, 0x8d, 0x64, 0x24, 0x08]); // lea rsp, [rsp+8]
+        self.now.rsp -= 8;
+        self.mark_cold();
+        if self.recording() {
+            self.close_record(words);
+            self.now.recorded = Recorded::Done;
+            self.mark_cold();
+            self.cold.capture_id((memtrail_ring::record::LEFT as u32) | i as u32);
+            self.cold.advance(8);
+        }
+        self.now.recorded = Recorded::Nothing;
+        self.now.rsp = on.rsp;
+        self.now.done = i as u16 + 1;
+        self.now.pc = SitePc::BelowStack;
+        self.mark_cold();
+        self.drop_stand_in();
+        self.cold.put(&[0x0f, 0xb7, 0x4c, 0x24, 0xf8]); // movzx ecx, word [rsp-8]
+        self.cold.jump_table(RCX, at::RETURN_TABLE);
+        self.now = on;
     }
 
     fn mark_cold(&mut self) {
@@ -472,9 +564,10 @@ impl<'a> Emitter<'a> {
 
     /// The loop's branch, back to `to`; falls through when the loop ends.
     fn back_edge(&mut self, to: u64) {
-        let insn = self.block.insns[self.block.insns.len() - 1];
+        let last = self.block.insns.len() - 1;
+        let insn = self.block.insns[last];
         if insn.is_jcc_short_or_near() {
-            self.put_jcc(&insn);
+            self.put_jcc(last, false);
             self.hot.rel32(to);
             return;
         }
@@ -492,7 +585,7 @@ impl<'a> Emitter<'a> {
         self.mark();
         let field;
         if insn.is_jcc_short_or_near() {
-            self.put_jcc(&insn);
+            self.put_jcc(self.block.insns.len() - 1, false);
             field = self.hot.bytes.len();
             self.hot.put32(0);
         } else {
@@ -510,26 +603,27 @@ impl<'a> Emitter<'a> {
         self.hot.bytes[field..field + 4].copy_from_slice(&(to.wrapping_sub(from) as u32).to_le_bytes());
     }
 
-    fn put_jcc(&mut self, insn: &Instruction) {
-        let bytes = self.bytes_of(insn);
-        // The condition is in the low half of the opcode byte of both encodings.
-        let opcode = if insn.is_jcc_short() {
+    /// The opcode of the conditional branch that is instruction `i`, or of its opposite; the distance follows.
+    fn put_jcc(&mut self, i: usize, inverted: bool) {
+        let bytes = self.bytes_of(i);
+        // The condition is in the low half of the opcode byte of both encodings, its sense in the lowest bit.
+        let opcode = if self.block.insns[i].is_jcc_short() {
             bytes[bytes.len() - 2]
         } else {
             bytes[bytes.len() - 5]
         };
-        self.hot.put(&[0x0f, 0x80 | (opcode & 15)]);
+        self.hot.put(&[0x0f, 0x80 | (opcode & 15) ^ u8::from(inverted)]);
     }
 
-    fn bytes_of(&self, insn: &Instruction) -> &'a [u8] {
-        let start = (insn.ip() - self.block.pc) as usize;
-        &self.code[start..start + insn.len()]
+    /// The code of instruction `i`.
+    fn bytes_of(&self, i: usize) -> &'a [u8] {
+        let start = usize::from(self.block.plan.insn_offsets[i]);
+        &self.code[start..start + self.block.insns[i].len()]
     }
 
     /// loop, loope, loopne, jrcxz or jecxz with its distance replaced.
     fn short_branch(&mut self, rel: u8) {
-        let insn = self.block.insns[self.block.insns.len() - 1];
-        let bytes = self.bytes_of(&insn);
+        let bytes = self.bytes_of(self.block.insns.len() - 1);
         self.hot.put(&bytes[..bytes.len() - 1]);
         self.hot.put(&[rel]);
     }

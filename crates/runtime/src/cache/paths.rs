@@ -1,0 +1,323 @@
+//! Paths: blocks that usually follow each other become one.
+//!
+//! **Problem.** What a recording costs is a matter of records, and irregular code writes one for every few instructions.
+//!
+//! **Idea.** Which blocks follow each other stands in the thread's own records. Whenever a buffer is full, and before it is handed on, its first records are looked
+//! through: each block votes for how it was left and what came next, and where one way has a clear majority the blocks along it are translated again as a
+//! path, which takes the place of the first of them. So code that runs pays nothing for being watched, and what is joined follows from the records alone. A
+//! path is a block like any other: it can be joined with others later, cut where it is usually left, and left where control goes elsewhere.
+//!
+//! **Limits.** Loops that have a record of their own, stops, and what goes to the runtime end a path. So do branches that can go either way.
+use super::{BlockInfo, Cache, Entry};
+use alloc::vec::Vec;
+use memtrail_ring::{self as ring, record};
+use memtrail_translate::{Error, Exit, Options, Scratch, Stretch};
+
+/// Records looked at in a buffer.
+const SAMPLE: u32 = 4096;
+/// Every buffer of a thread is looked at in the beginning, and later one in so many.
+const ALL_OF_FIRST: u64 = 8;
+const ONE_IN: u64 = 8;
+/// A path begins at blocks with at least so many records in a sample.
+const HOT: u32 = 16;
+/// Blocks along a path have at least so many.
+const WARM: u32 = 4;
+/// A block goes on as it usually does if that has at least so many more votes than all others together, in sixteenths.
+const MAJORITY: u32 = 6;
+/// A path ends where fewer than so many in a thousand of those that began it come.
+const REACH: u32 = 400;
+/// Most blocks in a path.
+const MOST_BLOCKS: usize = 24;
+/// How often the block at an address is joined with others.
+const MOST_VERSIONS: u8 = 12;
+/// Distance from the first instruction to any other.
+const FARTHEST: u64 = 0x7000_0000;
+/// Ids above are not looked up.
+const MOST_IDS: usize = 1 << 22;
+
+/// What followed a block.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    round: u32,
+    count: u32,
+    votes: u32,
+    /// How it was left, and the block that came next: the candidate that the votes are for.
+    exit: Option<u16>,
+    next: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Length {
+    /// Block number + 1, 0 if there is none.
+    block: u32,
+    words: u16,
+}
+
+pub(super) struct Paths {
+    round: u32,
+    /// By block id.
+    lengths: Vec<Length>,
+    /// By block number.
+    seen: Vec<Seen>,
+    /// Blocks of this round, in order of their first record.
+    met: Vec<u32>,
+}
+
+impl Paths {
+    pub const EMPTY: Paths = Paths {
+        round: 0,
+        lengths: Vec::new(),
+        seen: Vec::new(),
+        met: Vec::new(),
+    };
+
+    /// Block `number` has this id.
+    pub fn learn(&mut self, id: u32, number: u32, words: usize) {
+        let id = id as usize;
+        if id >= MOST_IDS {
+            return;
+        }
+        if self.lengths.len() <= id {
+            self.lengths.resize(id + 1, Length::default());
+        }
+        self.lengths[id] = Length {
+            block: number + 1,
+            words: words as u16,
+        };
+    }
+
+    fn vote(&mut self, block: u32, exit: Option<u16>, next: u32) {
+        let seen = &mut self.seen[block as usize];
+        if seen.round != self.round {
+            *seen = Seen {
+                round: self.round,
+                ..Seen::default()
+            };
+            self.met.push(block);
+        }
+        seen.count += 1;
+        if seen.votes == 0 {
+            (seen.exit, seen.next) = (exit, next);
+        }
+        if (seen.exit, seen.next) == (exit, next) {
+            seen.votes += 1;
+        } else {
+            seen.votes -= 1;
+        }
+    }
+
+    /// Goes through the records that `words` begins with.
+    fn look(&mut self, words: &[u64]) {
+        let mut at = 0;
+        let mut last: Option<u32> = None;
+        let mut exit = None;
+        for _ in 0..SAMPLE {
+            let Some(&head) = words.get(at) else { break };
+            if let Some(found) = self.lengths.get(head as usize).filter(|l| l.block != 0) {
+                let (block, length) = (found.block - 1, found.words);
+                if let Some(last) = last {
+                    self.vote(last, exit, block);
+                }
+                (last, exit) = (Some(block), None);
+                at += usize::from(length);
+            } else if let Some(branch) = record::left(head) {
+                exit = Some(branch as u16);
+                at += 1;
+            } else {
+                let Some(length) = record::special_words(head) else { break };
+                last = None;
+                at += length;
+            }
+        }
+    }
+
+    fn of(&self, block: u32) -> Option<&Seen> {
+        self.seen.get(block as usize).filter(|s| s.round == self.round)
+    }
+}
+
+/// Whether the buffer that is the `n`th of its thread is to be looked at.
+pub fn is_due(n: u64) -> bool {
+    n < ALL_OF_FIRST || n % ONE_IN == 0
+}
+
+impl BlockInfo {
+    /// Whether control may come to the block from the one before in a path.
+    fn can_follow(&self) -> bool {
+        self.alive && self.joins && !self.is_behind
+    }
+}
+
+impl Cache {
+    /// A thread's buffer is full: joins what its first records show to belong together.
+    pub fn join(&mut self, words: &[u64], manner: ring::Paths) {
+        let (hot, warm) = match manner {
+            ring::Paths::Eager => (1, 1),
+            _ => (HOT, WARM),
+        };
+        self.paths.round += 1;
+        self.paths.met.clear();
+        let blocks = self.blocks.len();
+        self.paths.seen.resize(blocks, Seen::default());
+        self.paths.look(words);
+        let mut met = core::mem::take(&mut self.paths.met);
+        met.retain(|&b| self.paths.of(b).is_some_and(|s| s.count >= hot));
+        met.sort_by_key(|&b| self.paths.of(b).map(|s| (core::cmp::Reverse(s.count), b)));
+        let mut any = false;
+        for &b in &met {
+            any |= self.join_from(b, warm);
+        }
+        self.paths.met = met;
+        if any {
+            self.link_again(blocks as u32);
+        }
+    }
+
+    /// Makes a path of what usually follows block `first`, if anything does.
+    fn join_from(&mut self, first: u32, warm: u32) -> bool {
+        let info = &self.blocks[first as usize];
+        if !info.can_follow() || info.version >= MOST_VERSIONS {
+            return false;
+        }
+        let pc = info.pc;
+        let mut along: Vec<(u32, Option<u16>)> = Vec::new();
+        let (mut last, mut reach) = (first, 1000);
+        while along.len() + 1 < MOST_BLOCKS {
+            let Some(seen) = self.paths.of(last).filter(|s| s.count >= warm) else { break };
+            let next = &self.blocks[seen.next as usize];
+            reach = reach * (seen.count + seen.votes) / (2 * seen.count);
+            if seen.votes * 16 < seen.count * MAJORITY
+                || reach < REACH
+                || seen.exit.is_none() && !self.blocks[last as usize].onward
+                || !next.can_follow()
+                || next.pc.abs_diff(pc) > FARTHEST
+                || seen.next == first
+                || along.iter().any(|a| a.0 == seen.next)
+            {
+                break;
+            }
+            along.push((last, seen.exit));
+            last = seen.next;
+        }
+        if along.is_empty() {
+            return false;
+        }
+        along.push((last, None));
+        self.make_path(&along).is_some()
+    }
+
+    fn make_path(&mut self, along: &[(u32, Option<u16>)]) -> Option<()> {
+        let (mut scratch, mut emit_scratch) = self.scratch.take().unwrap_or_default();
+        let made = self.lay(along, &mut scratch).and_then(|(code, mut stretches)| {
+            let block = scratch.analyze_path(&code, &stretches, &self.options).ok()?;
+            trim(&mut stretches, block.plan.bytes);
+            let first = along[0].0;
+            let longer = block.plan.bytes > self.blocks[first as usize].code_len;
+            let number = longer.then(|| {
+                let how = (Entry::Direct, false, false);
+                self.install(&block, &code, &stretches, how, &mut emit_scratch)
+            });
+            scratch.recycle(block);
+            number
+        });
+        self.scratch = Some((scratch, emit_scratch));
+        self.supersede(along[0].0, made?);
+        Some(())
+    }
+
+    /// The code along a path.
+    fn lay(&self, along: &[(u32, Option<u16>)], scratch: &mut Scratch) -> Option<(Vec<u8>, Vec<Stretch>)> {
+        let (mut code, mut stretches) = (Vec::<u8>::new(), Vec::<Stretch>::new());
+        for &(b, exit) in along {
+            let info = &self.blocks[b as usize];
+            let whole = self.code_of(b);
+            let mut own = Vec::new();
+            if info.stretches.is_empty() {
+                own.push(Stretch {
+                    pc: info.pc,
+                    bytes: info.code_len,
+                });
+            } else {
+                own.extend_from_slice(&info.stretches);
+            }
+            let mut bytes = info.code_len;
+            if let Some(branch) = exit {
+                let block = analyze_again(scratch, info, whole, &self.options).ok()?;
+                let end = block.plan.insn_offsets.get(usize::from(branch) + 1);
+                bytes = end.map_or(block.plan.bytes, |&o| o.into());
+                scratch.recycle(block);
+                trim(&mut own, bytes);
+            }
+            code.extend_from_slice(&whole[..bytes as usize]);
+            for s in own {
+                match stretches.last_mut() {
+                    Some(last) if last.pc + u64::from(last.bytes) == s.pc => last.bytes += s.bytes,
+                    _ => stretches.push(s),
+                }
+            }
+        }
+        (code.len() <= usize::from(u16::MAX)).then_some((code, stretches))
+    }
+
+    /// Block `new` takes the place of `old`.
+    fn supersede(&mut self, old: u32, new: u32) {
+        let info = &mut self.blocks[old as usize];
+        info.alive = false;
+        let (head, indirect, ret, version) = (info.head, info.indirect, info.ret, info.version);
+        let info = &mut self.blocks[new as usize];
+        info.version = version + 1;
+        let to = info.head;
+        if indirect != 0 {
+            self.table_entry(new, Entry::Indirect);
+        }
+        if ret != 0 {
+            self.table_entry(new, Entry::Return);
+        }
+        self.redirect(head, to);
+    }
+
+    /// Links that lead to where one of the blocks from number `first` on begins now lead to that.
+    fn link_again(&mut self, first: u32) {
+        for n in 0..self.links.len() as u32 {
+            if let Some(b) = self.target_of(n).filter(|&b| b >= first) {
+                self.connect(n, b);
+            }
+        }
+    }
+}
+
+/// Analyses a block's code as it was.
+pub(super) fn analyze_again(
+    scratch: &mut Scratch,
+    info: &BlockInfo,
+    code: &[u8],
+    options: &Options,
+) -> Result<memtrail_translate::Block, Error> {
+    let mut options = *options;
+    if info.one_shot {
+        options.max_block = 1;
+    }
+    if info.stretches.is_empty() {
+        scratch.analyze(code, info.pc, &options)
+    } else {
+        scratch.analyze_path(code, &info.stretches, &options)
+    }
+}
+
+/// Leaves the first `bytes` bytes of `stretches`.
+fn trim(stretches: &mut Vec<Stretch>, bytes: u32) {
+    let mut left = bytes;
+    for s in stretches.iter_mut() {
+        s.bytes = s.bytes.min(left);
+        left -= s.bytes;
+    }
+    stretches.retain(|s| s.bytes > 0);
+}
+
+/// Whether a path can go on behind a block that ends like this.
+pub(super) fn goes_onward(exit: Exit) -> bool {
+    matches!(
+        exit,
+        Exit::Fall | Exit::Jump { .. } | Exit::Branch { .. } | Exit::Call { .. } | Exit::Return
+    )
+}
