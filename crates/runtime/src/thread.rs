@@ -125,7 +125,7 @@ offset_is!(leave, layout::LEAVE);
 offset_is!(indirect_miss, layout::INDIRECT_MISS);
 offset_is!(return_miss, layout::RETURN_MISS);
 offset_is!(link, layout::LINK);
-offset_is!(next_pc, 0x58);
+offset_is!(next_pc, layout::TARGET);
 offset_is!(stack_top, 0x60);
 offset_is!(regs, 0x68);
 offset_is!(flags, 0xe8);

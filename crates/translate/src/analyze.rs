@@ -91,7 +91,7 @@ pub enum Way {
     Taken { target: u64 },
     /// One that is not taken leads here: the path goes on where it branches to.
     NotTaken { next: u64 },
-    /// A return that goes anywhere but here.
+    /// A return, or an indirect jump or call, that goes anywhere but here.
     NotTo { expected: u64 },
 }
 
@@ -574,6 +574,18 @@ impl Scratch {
             Exit::Return if block.insns.last().is_some_and(|i| i.op_count() == 0) => {
                 self.side(block, Way::NotTo { expected: pc });
                 Via::Return
+            }
+            Exit::JumpIndirect => {
+                self.side(block, Way::NotTo { expected: pc });
+                Via::Jump
+            }
+            Exit::CallIndirect => {
+                self.side(block, Way::NotTo { expected: pc });
+                if pc == end {
+                    Via::Jump
+                } else {
+                    Via::Call
+                }
             }
             _ => return false,
         };

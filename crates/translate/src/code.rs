@@ -118,6 +118,11 @@ impl Code {
         ]);
         self.put(&[(other & 7) << 3 | reg & 7, 0]);
     }
+    /// `push qword [constant]`
+    pub fn push_constant(&mut self, at: u64) {
+        self.put(&[0xff, 0x35]);
+        self.rel32(at);
+    }
     /// `jmp target`
     pub fn jump(&mut self, target: u64) {
         self.put(&[0xe9]);

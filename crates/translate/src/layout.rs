@@ -21,6 +21,8 @@ pub const INDIRECT_MISS: u32 = 0x40;
 pub const RETURN_MISS: u32 = 0x48;
 /// Number of the link through which the cache was left.
 pub const LINK: u32 = 0x50;
+/// Where an indirect branch leads, while that is compared with what is expected.
+pub const TARGET: u32 = 0x58;
 /// Tables of entry points, indexed by the low 16 bits of the target address.
 pub const INDIRECT_TABLE: u32 = 0x1_0000;
 pub const RETURN_TABLE: u32 = 0x9_0000;

@@ -318,6 +318,12 @@ fn trim(stretches: &mut Vec<Stretch>, bytes: u32) {
 pub(super) fn goes_onward(exit: Exit) -> bool {
     matches!(
         exit,
-        Exit::Fall | Exit::Jump { .. } | Exit::Branch { .. } | Exit::Call { .. } | Exit::Return
+        Exit::Fall
+            | Exit::Jump { .. }
+            | Exit::Branch { .. }
+            | Exit::Call { .. }
+            | Exit::JumpIndirect
+            | Exit::CallIndirect
+            | Exit::Return
     )
 }

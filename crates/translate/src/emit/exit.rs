@@ -89,8 +89,7 @@ impl Emitter<'_> {
             self.hot.put32(pc as u32);
         } else {
             let k = self.constant(pc);
-            self.hot.put(&[0xff, 0x35]);
-            self.hot.rel32(k);
+            self.hot.push_constant(k);
         }
     }
 
@@ -103,7 +102,8 @@ impl Emitter<'_> {
         at
     }
 
-    pub(super) fn indirect(&mut self, insn: &Instruction, call: bool) {
+    /// Load the target of an indirect branch into rcx.
+    pub(super) fn load_target(&mut self, insn: &Instruction) {
         self.hot.store_gs(at::SAVED_RCX, RCX);
         self.mark();
         let mut load = *insn;
@@ -130,6 +130,10 @@ impl Emitter<'_> {
             self.now.rcx_saved = true;
             self.mark();
         }
+    }
+
+    pub(super) fn indirect(&mut self, insn: &Instruction, call: bool) {
+        self.load_target(insn);
         self.leave_stand_in();
         if call {
             self.push_return(insn.next_ip());

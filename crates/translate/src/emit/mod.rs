@@ -27,7 +27,7 @@ use crate::marker::Marker;
 use crate::plan::{LoopPlan, FIRST};
 use crate::symbolic::{R15, RSP_REG};
 use alloc::vec::Vec;
-use iced_x86::Encoder;
+use iced_x86::{Encoder, FlowControl};
 use memtrail_ring::Probes;
 
 pub use entry::emit_entry;
@@ -339,7 +339,10 @@ impl<'a> Emitter<'a> {
             Way::Taken { target } => (target, insn.next_ip(), false),
             Way::NotTaken { next } => (next, insn.near_branch64(), true),
             Way::NotTo { expected } => {
-                self.guarded_return(i, words, expected);
+                match insn.flow_control() {
+                    FlowControl::Return => self.guarded_return(i, words, expected),
+                    _ => self.guarded_indirect(i, words, expected),
+                }
                 return true;
             }
         };
@@ -427,8 +430,7 @@ impl<'a> Emitter<'a> {
         true
     }
 
-    /// A return inside a path: goes on if the return address is the expected one. No flag is touched; the address is compared by halves, so that
-    /// rcx will do.
+    /// A return inside a path: goes on if the return address is the expected one.
     fn guarded_return(&mut self, i: usize, words: u32, expected: u64) {
         self.now.done = i as u16;
         self.now.pc = SitePc::Const(self.block.insns[i].ip());
@@ -436,19 +438,26 @@ impl<'a> Emitter<'a> {
         self.hot.store_gs(at::SAVED_RCX, RCX);
         self.mark();
         let miss = self.cold.here();
-        for (half, load) in [
-            (expected as u32, &[0x8b, 0x0c, 0x24][..]),               // mov ecx, [rsp]
-            ((expected >> 32) as u32, &[0x8b, 0x4c, 0x24, 0x04][..]), // mov ecx, [rsp+4]
-        ] {
-            self.hot.put(load);
-            self.now.rcx_saved = true;
-            self.mark();
-            self.hot.put(&[0x8d, 0x89]); // lea ecx, [rcx-half]
-            self.hot.put32(half.wrapping_neg());
-            self.hot.put(&[0xe3, 5]); // jrcxz over the jump
-            self.hot.jump(miss);
-        }
-        self.leave_by_return(i, words);
+        self.hot.put(&[0x8b, 0x0c, 0x24]); // mov ecx, [rsp]
+        self.now.rcx_saved = true;
+        self.mark();
+        self.unless_half(expected as u32, miss);
+        self.hot.put(&[0x8b, 0x4c, 0x24, 0x04]); // mov ecx, [rsp+4]
+        self.unless_half((expected >> 32) as u32, miss);
+        let on = self.now;
+        // Until it is on record that the return goes elsewhere it has not happened.
+        self.mark_cold();
+        self.cold.put(&[0x48, 0x8d, 0x64, 0x24, 0x08]); // lea rsp, [rsp+8]
+        self.now.rsp -= 8;
+        self.mark_cold();
+        self.record_way_out(i, words);
+        self.now.rsp = on.rsp;
+        self.now.pc = SitePc::BelowStack;
+        self.mark_cold();
+        self.drop_stand_in();
+        self.cold.put(&[0x0f, 0xb7, 0x4c, 0x24, 0xf8]); // movzx ecx, word [rsp-8]
+        self.cold.jump_table(RCX, at::RETURN_TABLE);
+        self.now = on;
         self.hot.load_gs(RCX, at::SAVED_RCX);
         self.now.rcx_saved = false;
         self.mark();
@@ -458,13 +467,61 @@ impl<'a> Emitter<'a> {
         self.mark();
     }
 
-    /// Out of the way: the return that is instruction `i` goes elsewhere. Until that is on record the return has not happened.
-    fn leave_by_return(&mut self, i: usize, words: u32) {
+    /// An indirect jump or call inside a path: goes on if it leads where it is expected to.
+    fn guarded_indirect(&mut self, i: usize, words: u32, expected: u64) {
+        let insn = self.block.insns[i];
+        let back = (insn.flow_control() == FlowControl::IndirectCall).then(|| self.constant(insn.next_ip()));
+        self.now.done = i as u16;
+        self.now.pc = SitePc::Const(insn.ip());
+        self.mark();
+        self.load_target(&insn);
+        self.hot.store_gs(at::TARGET, RCX);
+        let miss = self.cold.here();
+        self.unless_half(expected as u32, miss);
+        self.hot.put(&[0x65, 0x8b, 0x0c, 0x25]); // mov ecx, gs:[TARGET+4]
+        self.hot.put32(at::TARGET + 4);
+        self.unless_half((expected >> 32) as u32, miss);
         let on = self.now;
         self.mark_cold();
-        self.cold.put(&[0x48, 0x8d, 0x64, 0x24, 0x08]); // lea rsp, [rsp+8]
-        self.now.rsp -= 8;
+        self.cold.load_gs(RCX, at::TARGET);
+        if let Some(back) = back {
+            self.cold.push_constant(back);
+            self.now.rsp += 8;
+            self.mark_cold();
+        }
+        self.record_way_out(i, words);
+        self.now.rsp = on.rsp;
+        self.now.pc = SitePc::Rcx(0);
         self.mark_cold();
+        self.drop_stand_in();
+        self.cold.store_gs(at::SAVED_RDX, RDX);
+        self.mark_cold();
+        self.cold.put(&[0x0f, 0xb7, 0xd1]); // movzx edx, cx
+        self.now.rdx_saved = true;
+        self.mark_cold();
+        self.cold.jump_table(RDX, at::INDIRECT_TABLE);
+        self.now = on;
+        self.hot.load_gs(RCX, at::SAVED_RCX);
+        self.now.rcx_saved = false;
+        self.mark();
+        if let Some(back) = back {
+            self.hot.push_constant(back);
+        }
+        self.now.done = i as u16 + 1;
+        self.now.pc = SitePc::Const(expected);
+        self.mark();
+    }
+
+    /// Go to `miss` unless ecx is `half` an address. Addresses are compared by halves, because then rcx will do, and no flag is touched.
+    fn unless_half(&mut self, half: u32, miss: u64) {
+        self.hot.put(&[0x8d, 0x89]); // lea ecx, [rcx-half]
+        self.hot.put32(half.wrapping_neg());
+        self.hot.put(&[0xe3, 5]); // jrcxz over the jump
+        self.hot.jump(miss);
+    }
+
+    /// Out of the way: the path is left with instruction `i`. Only when that is on record has the instruction happened.
+    fn record_way_out(&mut self, i: usize, words: u32) {
         if self.recording() {
             self.close_record(words);
             self.now.recorded = Recorded::Done;
@@ -473,14 +530,7 @@ impl<'a> Emitter<'a> {
             self.cold.advance(8);
         }
         self.now.recorded = Recorded::Nothing;
-        self.now.rsp = on.rsp;
         self.now.done = i as u16 + 1;
-        self.now.pc = SitePc::BelowStack;
-        self.mark_cold();
-        self.drop_stand_in();
-        self.cold.put(&[0x0f, 0xb7, 0x4c, 0x24, 0xf8]); // movzx ecx, word [rsp-8]
-        self.cold.jump_table(RCX, at::RETURN_TABLE);
-        self.now = on;
     }
 
     fn mark_cold(&mut self) {
