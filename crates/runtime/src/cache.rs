@@ -64,6 +64,8 @@ pub struct BlockInfo {
     onward: bool,
     /// How many blocks took each other's place here before.
     version: u8,
+    /// The block whose place it took.
+    before: Option<u32>,
 }
 
 struct Arena {
@@ -446,6 +448,7 @@ impl Cache {
             joins: !one_shot && block.plan.looping.is_none(),
             onward: paths::goes_onward(block.exit),
             version: 0,
+            before: None,
         });
         scratch.recycle(out);
         if one_shot {

@@ -163,21 +163,17 @@ impl Cache {
         let mut met = core::mem::take(&mut self.paths.met);
         met.retain(|&b| self.paths.of(b).is_some_and(|s| s.count >= hot));
         met.sort_by_key(|&b| self.paths.of(b).map(|s| (core::cmp::Reverse(s.count), b)));
-        let mut any = false;
         for &b in &met {
-            any |= self.join_from(b, warm);
+            self.join_from(b, warm);
         }
         self.paths.met = met;
-        if any {
-            self.link_again(blocks as u32);
-        }
     }
 
     /// Makes a path of what usually follows block `first`, if anything does.
-    fn join_from(&mut self, first: u32, warm: u32) -> bool {
+    fn join_from(&mut self, first: u32, warm: u32) {
         let info = &self.blocks[first as usize];
         if !info.can_follow() || info.version >= MOST_VERSIONS {
-            return false;
+            return;
         }
         let pc = info.pc;
         let mut along: Vec<(u32, Option<u16>)> = Vec::new();
@@ -199,14 +195,13 @@ impl Cache {
             along.push((last, seen.exit));
             last = seen.next;
         }
-        if along.is_empty() {
-            return false;
+        if !along.is_empty() {
+            along.push((last, None));
+            self.make_path(&along);
         }
-        along.push((last, None));
-        self.make_path(&along).is_some()
     }
 
-    fn make_path(&mut self, along: &[(u32, Option<u16>)]) -> Option<()> {
+    fn make_path(&mut self, along: &[(u32, Option<u16>)]) {
         let (mut scratch, mut emit_scratch) = self.scratch.take().unwrap_or_default();
         let made = self.lay(along, &mut scratch).and_then(|(code, mut stretches)| {
             let block = scratch.analyze_path(&code, &stretches, &self.options).ok()?;
@@ -221,8 +216,9 @@ impl Cache {
             number
         });
         self.scratch = Some((scratch, emit_scratch));
-        self.supersede(along[0].0, made?);
-        Some(())
+        if let Some(new) = made {
+            self.supersede(along[0].0, new);
+        }
     }
 
     /// The code along a path.
@@ -259,13 +255,13 @@ impl Cache {
         (code.len() <= usize::from(u16::MAX)).then_some((code, stretches))
     }
 
-    /// Block `new` takes the place of `old`.
+    /// Block `new` takes the place of `old`. Whoever has a way to that, or to one whose place it took, is sent on from there.
     fn supersede(&mut self, old: u32, new: u32) {
         let info = &mut self.blocks[old as usize];
         info.alive = false;
-        let (head, indirect, ret, version) = (info.head, info.indirect, info.ret, info.version);
+        let (indirect, ret, version) = (info.indirect, info.ret, info.version);
         let info = &mut self.blocks[new as usize];
-        info.version = version + 1;
+        (info.version, info.before) = (version + 1, Some(old));
         let to = info.head;
         if indirect != 0 {
             self.table_entry(new, Entry::Indirect);
@@ -273,15 +269,11 @@ impl Cache {
         if ret != 0 {
             self.table_entry(new, Entry::Return);
         }
-        self.redirect(head, to);
-    }
-
-    /// Links that lead to where one of the blocks from number `first` on begins now lead to that.
-    fn link_again(&mut self, first: u32) {
-        for n in 0..self.links.len() as u32 {
-            if let Some(b) = self.target_of(n).filter(|&b| b >= first) {
-                self.connect(n, b);
-            }
+        let mut before = Some(old);
+        while let Some(b) = before {
+            let info = &self.blocks[b as usize];
+            before = info.before;
+            self.redirect(info.head, to);
         }
     }
 }

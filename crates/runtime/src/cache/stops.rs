@@ -56,6 +56,7 @@ impl Cache {
             joins: false,
             onward: false,
             version: 0,
+            before: None,
         });
         self.enter(number);
         number
