@@ -170,13 +170,13 @@ pub const STAND_INS: u16 = !(1 << RSP_REG | 1 << R15 | 1 << 1 | 1 << 2);
 const MOST_SIDES: usize = 4;
 
 /// The same of a path.
-const MOST_SIDES_OF_PATH: usize = 24;
+const MOST_SIDES_OF_PATH: usize = 31;
 
 /// Most instructions of a path.
-const LONGEST_PATH: usize = 128;
+const LONGEST_PATH: usize = 400;
 
 /// Words that a path's record may have before it is cut.
-const PATH_WORDS_LIMIT: usize = 96;
+const PATH_WORDS_LIMIT: usize = 200;
 
 /// Words a record may have before the block is cut.
 const WORDS_LIMIT: usize = memtrail_ring::MAX_RECORD_WORDS - 64;

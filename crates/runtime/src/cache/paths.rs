@@ -16,7 +16,7 @@ use memtrail_translate::{Error, Exit, Options, Scratch, Stretch};
 /// Records looked at in a buffer.
 const SAMPLE: u32 = 4096;
 /// Every buffer of a thread is looked at in the beginning, and later one in so many.
-const ALL_OF_FIRST: u64 = 8;
+const ALL_OF_FIRST: u64 = 64;
 const ONE_IN: u64 = 8;
 /// A path begins at blocks with at least so many records in a sample.
 const HOT: u32 = 16;
@@ -25,9 +25,9 @@ const WARM: u32 = 4;
 /// A block goes on as it usually does if that has at least so many more votes than all others together, in sixteenths.
 const MAJORITY: u32 = 6;
 /// A path ends where fewer than so many in a thousand of those that began it come.
-const REACH: u32 = 400;
+const REACH: u32 = 200;
 /// Most blocks in a path.
-const MOST_BLOCKS: usize = 24;
+const MOST_BLOCKS: usize = 64;
 /// How often the block at an address is joined with others.
 const MOST_VERSIONS: u8 = 12;
 /// Distance from the first instruction to any other.
@@ -180,20 +180,22 @@ impl Cache {
         let (mut last, mut reach) = (first, 1000);
         while along.len() + 1 < MOST_BLOCKS {
             let Some(seen) = self.paths.of(last).filter(|s| s.count >= warm) else { break };
-            let next = &self.blocks[seen.next as usize];
+            // Another may have taken its place meanwhile.
+            let Some(number) = self.find(self.blocks[seen.next as usize].pc) else { break };
+            let next = &self.blocks[number as usize];
             reach = reach * (seen.count + seen.votes) / (2 * seen.count);
             if seen.votes * 16 < seen.count * MAJORITY
                 || reach < REACH
                 || seen.exit.is_none() && !self.blocks[last as usize].onward
                 || !next.can_follow()
                 || next.pc.abs_diff(pc) > FARTHEST
-                || seen.next == first
-                || along.iter().any(|a| a.0 == seen.next)
+                || number == first
+                || along.iter().any(|a| a.0 == number)
             {
                 break;
             }
             along.push((last, seen.exit));
-            last = seen.next;
+            last = number;
         }
         if !along.is_empty() {
             along.push((last, None));
