@@ -21,6 +21,9 @@ const LONGEST_JUMP: usize = 1 << 22;
 pub const NO_REGISTER: u8 = 16;
 const STACK_POINTER: u8 = 4;
 
+/// Pieces of a path behind the first at most: where an instruction stands is found by looking through them.
+pub const MOST_PIECES: usize = 255;
+
 /// A block, ready for decoding.
 #[derive(Clone, Debug)]
 pub struct Block {
@@ -478,6 +481,13 @@ fn validate(id: u32, plan: &Plan) -> Result<(), DecodeError> {
     // Slots and instructions are counted in 16 bits.
     for n in [slots, plan.insn_offsets.len(), plan.accesses.len()] {
         check(n, usize::from(u16::MAX))?;
+    }
+    check(plan.pieces.len(), MOST_PIECES + 1)?;
+    let mut first = 0;
+    for piece in &plan.pieces {
+        check(piece.insn.into(), plan.insn_offsets.len())?;
+        check(usize::from(piece.insn <= first) * slots, slots)?;
+        first = piece.insn;
     }
     let lin = |l: &Lin, limit: usize| {
         check(l.n as usize, l.terms.len() + 1)?;
