@@ -4,7 +4,7 @@
 //! They are checked once, so that decoding can index without looking: after [`Table::insert`]
 //! every slot a plan refers to exists.
 use crate::affine::{is_even, moves};
-use crate::follow::Turn;
+use crate::follow::{Bend, Stretch, Turn};
 use crate::linear::Recipes;
 use crate::points::{Numbering, PointInfo, Points};
 use crate::shape::Fixed;
@@ -46,8 +46,10 @@ pub struct Block {
     pub(crate) counts_need_derived: bool,
     /// What its end does to the stack.
     pub(crate) turn: Turn,
-    /// Its last instruction.
-    pub(crate) last: u64,
+    /// What it ends with.
+    pub(crate) end: Stretch,
+    /// Where control goes from piece to piece.
+    pub(crate) bends: Box<[Bend]>,
 }
 
 /// What a header word stands for.
@@ -333,7 +335,8 @@ impl Block {
             counts_need_derived: !fixed.dynamic.is_empty() || rsp_derived,
             fixed,
             turn: Turn::at_end(&plan),
-            last: plan.end().0,
+            end: Stretch::at_end(&plan),
+            bends: Bend::all(&plan),
             plan,
             sources,
             first_leaf: 0,
