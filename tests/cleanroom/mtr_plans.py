@@ -278,7 +278,7 @@ class BlockReader:
         plan = Plan()
         self.likely_rsp, self.likely_slot = 0, 3
         flags = self.flags.byte()
-        need(flags < 6, "BLOCKS: unknown flags")
+        need(flags < 16 and flags & 6 != 6, "BLOCKS: unknown flags")
         plan.affine, plan.partly = flags & 2 != 0, flags & 4 != 0
         plan.id = self.likely_id + self.id.signed()
         end = self.pc.number()
@@ -297,7 +297,17 @@ class BlockReader:
                 narrow = self.rare.byte()
                 need(narrow < 6, "BLOCKS: unknown narrow")
                 plan.derived.append((narrow, self.lin()))
-        plan.size = self.instructions(plan)
+        pieces = {}
+        if flags & 8:
+            first = 0
+            for _ in range(self.rare.byte()):
+                head = self.rare.number()
+                need(head & 3 < 3, "BLOCKS: unknown way to a piece")
+                need(head >> 2 > 0, "BLOCKS: a piece without instructions")
+                first += head >> 2
+                pieces[first] = self.rare.signed()
+        plan.end = self.instructions(plan, pieces)
+        need(not pieces or max(pieces) < plan.instructions, "BLOCKS: a piece behind the last instruction")
         plan.exit_rsp = self.stack_pointer()
         if plan.affine or plan.partly:
             plan.steps = [self.step() for _ in range(self.count())]
@@ -311,31 +321,33 @@ class BlockReader:
         except Damage as error:
             raise Damage(f"BLOCKS: block {plan.id}: {error}") from error
         self.likely_id = plan.id + 1 + plan.partly
-        self.likely_pc = plan.pc + plan.size & MASK
+        self.likely_pc = plan.end
         self.ends.append(self.likely_pc)
         if len(self.ends) == 33:
             self.ends.pop(0)
         return plan
 
-    def instructions(self, plan):
-        at = 0
+    def instructions(self, plan, pieces):
+        at, pc = 0, plan.pc
         while True:
             byte = self.instruction.byte()
             number, last = plan.instructions, byte & 0x80
+            pc = pc + pieces.get(number, 0) & MASK
             length = byte & 15 or self.rare.number()
             count = byte >> 5 & 3
             if count == 3:
                 count = self.rare.number()
             need(at < 1 << 16, "BLOCKS: instruction too far behind the block's address")
             for _ in range(count):
-                plan.accesses.append((number, plan.pc + at & MASK, self.one_access(length, last)))
+                plan.accesses.append((number, pc, self.one_access(length, last or number + 1 in pieces)))
             if byte & 0x10:
                 rsp = self.stack_pointer()
                 plan.ways[number] = rsp, self.rare.signed() if plan.affine else 0
             at += length
+            pc = pc + length & MASK
             plan.instructions += 1
             if last:
-                return at
+                return pc
 
     def one_access(self, length, last):
         byte = self.access.byte()

@@ -54,7 +54,7 @@ class Draft:
 
     def __init__(self, data):
         file = File(data)
-        self.version = 4
+        self.version = 5
         self.header = json.dumps(file.header).encode()
         self.chunks = [(dict(c.head), c.payload) for c in file.chunks]
         self.totals = json.dumps(file.totals).encode()
@@ -169,6 +169,16 @@ def column(i, change):
     return changed
 
 
+def block_with_pieces(draft, head):
+    """The first block with a second piece."""
+
+    def change(columns):
+        columns[0] = bytes([columns[0][0] | 8]) + columns[0][1:]
+        columns[13] = b"\1" + head + fold(100) + columns[13]
+
+    return draft.change_columns(BLOCKS, 14, change).data()
+
+
 def put(data, at, new):
     return data[:at] + new + data[at + len(new) :]
 
@@ -195,8 +205,8 @@ def invalid(data):
     yield "not_a_recording", flip(plain, 0)
     yield "prologue_cut_off", plain[:15]
     yield "header_cut_off", plain[: first - 1]
-    yield "version_older", put(plain, 8, struct.pack("<I", 3))
-    yield "version_newer", put(plain, 8, struct.pack("<I", 5))
+    yield "version_older", put(plain, 8, struct.pack("<I", 4))
+    yield "version_newer", put(plain, 8, struct.pack("<I", 6))
     yield "header_too_long", put(plain, 12, struct.pack("<I", (1 << 24) + 1))
     yield "header_checksum", flip(plain, 16)
     d = draft()
@@ -279,6 +289,9 @@ def invalid(data):
     yield "block_id_too_low", blocks(1, lambda c: fold(-1) + c[1:])
     yield "block_id_too_high", blocks(1, lambda c: fold(1 << 31) + c[1:])
     yield "block_begins_at_no_end", blocks(2, lambda c: b"\1" + c[1:])
+    yield "block_piece_of_nothing", block_with_pieces(draft(), number(0))
+    yield "block_piece_behind_its_end", block_with_pieces(draft(), number(5000 << 2))
+    yield "block_piece_reached_somehow", block_with_pieces(draft(), number(1 << 2 | 3))
     yield "block_slot_missing", blocks(10, lambda c: fold(-1000) + c[1:])
     yield "block_access_of_unknown_form", blocks(7, lambda c: b"\xa0" + c[1:])
     yield "block_bytes_left_over", blocks(13, lambda c: c + b"\0")

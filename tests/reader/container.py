@@ -6,7 +6,7 @@ import zlib
 
 import zstandard
 
-VERSION = 4
+VERSION = 5
 WORD = (1 << 64) - 1
 LOW32 = (1 << 32) - 1
 

@@ -143,12 +143,14 @@ class Thread:
         if after and after[0] == CUT:
             cut = Cut(*after[1:])
             self.counts.features.add("cut")
-            demand(cut.instruction < len(block.offsets), "a CUT behind the block")
+            demand(cut.instruction < len(block.pcs), "a CUT behind the block")
         elif after:
             ways = [w for w in block.ways_out if LEFT + w.instruction == after[0]]
             demand(ways, "a LEFT through no way out")
             way_out = ways[0]
             self.counts.features.add("left")
+        if block.pieces:
+            self.counts.features.add("pieces")
         # 1. Load
         if record[0] == block.id:
             self.slots = self.carried + record[1:] + [0] * len(block.derived)
@@ -178,7 +180,7 @@ class Thread:
                 step.take(self.slots)
             self.slots[RSP] = rsp
             self.counts.blocks += 1
-            self.counts.instructions += len(block.offsets)
+            self.counts.instructions += len(block.pcs)
         # 5. The last, partial one
         if after:
             block.derive(self.slots)
@@ -215,7 +217,7 @@ class Thread:
         self.hash = (rotated ^ word & WORD) * 0x9E3779B97F4A7C15 & WORD
 
     def make(self, block, instruction, shape, accesses):
-        pc = (block.pc + block.offsets[instruction]) & WORD
+        pc = block.pcs[instruction]
         for kind, address, size in accesses:
             self.counts.features.add(type(shape).__name__)
             self.made += 1

@@ -193,8 +193,9 @@ class Block:
     def __init__(self, id, pc, words, sources):
         self.id, self.pc, self.words, self.sources = id, pc, words, sources
         self.derived = []
-        self.offsets = []
-        self.bytes = 0
+        self.pieces = {}  # where they begin: instruction -> distance from the end of the one before
+        self.pcs = []  # of the instructions
+        self.end = pc
         self.accesses = []  # (instruction, kind, shape)
         self.ways_out = []
         self.exit_rsp = None
@@ -232,7 +233,7 @@ class BlocksDecoder:
 
     def block(self):
         flags = self.flags.byte()
-        demand(flags in (0, 1, 2, 3, 4, 5), "a block of unknown kind")
+        demand(flags < 16 and flags & 6 != 6, "a block of unknown kind")
         id = (self.likely_id + self.id.signed()) & WORD
         demand(64 <= id < (1 << 31) - 1, "a block id is out of range")
         back = self.pc.number()
@@ -246,7 +247,10 @@ class BlocksDecoder:
                 narrow = self.rare.byte()
                 demand(narrow < 6, "a derived value of unknown kind")
                 block.derived.append(Derived(narrow, self.lin()))
+        if flags & 8:
+            self.pieces(block)
         self.instructions(block, affine=flags & 2)
+        demand(all(number < len(block.pcs) for number in block.pieces), "a piece behind the block")
         block.exit_rsp = self.stack_pointer()
         if flags & 6:
             block.steps = [self.step() for _ in range(self.rare.number(1 << 16))]
@@ -256,11 +260,20 @@ class BlocksDecoder:
         if flags & 4:
             block.free = [self.rare.number(1 << 16) for _ in range(self.rare.number(1 << 16))]
         self.likely_id = id + block.ids()
-        self.likely_pc = (pc + block.bytes) & WORD
+        self.likely_pc = block.end
         self.ends.append(self.likely_pc)
         if len(self.ends) == 33:
             self.ends.pop(0)
         return block
+
+    def pieces(self, block):
+        number = 0
+        for _ in range(self.rare.byte()):
+            head = self.rare.number()
+            demand(head & 3 < 3, "a piece that is reached in an unknown way")
+            demand(head >> 2, "two pieces at one instruction")
+            number += head >> 2
+            block.pieces[number] = self.rare.signed()
 
     def instructions(self, block, affine):
         byte = 0
@@ -270,10 +283,11 @@ class BlocksDecoder:
             count = byte >> 5 & 3
             if count == 3:
                 count = self.rare.number(1 << 16)
-            number = len(block.offsets)
-            block.offsets.append(block.bytes)
-            block.bytes += length
-            pushes = length <= 2 or byte & 0x80
+            number = len(block.pcs)
+            pc = (block.end + block.pieces.get(number, 0)) & WORD
+            block.pcs.append(pc)
+            block.end = (pc + length) & WORD
+            pushes = length <= 2 or byte & 0x80 or number + 1 in block.pieces
             for _ in range(count):
                 block.accesses.append((number, *self.one_access(pushes)))
             if byte & 0x10:

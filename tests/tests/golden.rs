@@ -1,11 +1,14 @@
 //! Golden files: recordings of known accesses, and damaged ones with what is said of them. See `golden/README.md`.
 
-use memtrail_collect::{Counter, ThreadDecoder};
-use memtrail_model::Thread;
-use memtrail_ring::record::special_words;
+use memtrail_collect::{Counter, State, ThreadDecoder};
+use memtrail_model::{Kind, Thread, Via};
+use memtrail_ring::record::{special_words, CUT, LEFT, STATE};
 use memtrail_tests::run::{dump, record, transcript, Configuration, Probes};
 use memtrail_tests::{guest, reader};
 use memtrail_trace::{compress, words, Ending, Known, Reader, StreamHead, Writer, VERSION};
+use memtrail_translate::plan::{
+    Addr, Derived, Lin, LoopPlan, Narrow, Piece, Plan, PlannedAccess, Shape, Side, Step, FIRST, RSP,
+};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Cursor;
@@ -33,6 +36,8 @@ const GUESTS: &[&str] = &[
 ];
 /// The one that is cut into small chunks besides.
 const RECHUNKED: &str = "rep_fault_midway";
+/// The one behind which hand-made paths are executed.
+const PATHS: &str = "exit_code";
 /// Records in each of those.
 const RECORDS: usize = 5;
 /// The one that is damaged in many ways.
@@ -70,6 +75,7 @@ const EVERYTHING: &[&str] = &[
     "name",
     "on expected",
     "partly affine loop",
+    "pieces",
     "processes",
     "realloc",
     "relation",
@@ -149,7 +155,7 @@ fn valid_files_are_read_exactly() {
             );
         }
     }
-    assert_eq!(read, GUESTS.len() + 1);
+    assert_eq!(read, GUESTS.len() + 2);
 }
 
 #[test]
@@ -209,6 +215,8 @@ fn make() {
     }
     let original = fs::read(valid(RECHUNKED)).unwrap();
     fs::write(valid("rechunked"), rechunked(original)).unwrap();
+    let original = fs::read(valid(PATHS)).unwrap();
+    fs::write(valid("paths"), with_paths(original)).unwrap();
     for path in recordings("valid").iter().filter(|p| is_current(p)) {
         fs::write(path.with_extension("txt"), reader::by_thread(&dump(path, &[]).unwrap())).unwrap();
     }
@@ -260,6 +268,131 @@ fn rechunked(bytes: Vec<u8>) -> Vec<u8> {
             writer.stream(&head, raw_bytes, &payload).unwrap();
         }
     }
+    writer.finish(&totals).unwrap().0
+}
+
+/// A path that calls a function and returns from it, and one that is a loop and jumps back and forth.
+fn paths() -> [Plan; 2] {
+    let plain = |insn, kind, lin| PlannedAccess {
+        insn,
+        kind,
+        shape: Shape::Plain {
+            addr: Addr {
+                lin,
+                low32: false,
+                segment: None,
+            },
+            size: 8,
+        },
+    };
+    let rsp = |c: i64| Lin::slot(RSP).offset(c as u64);
+    let piece = |insn, pc, via| Piece { insn, pc, via };
+    let calls = Plan {
+        pc: 0x50_1000,
+        bytes: 26,
+        insn_offsets: vec![0, 4, 9, 13, 14, 22],
+        pieces: vec![piece(2, 0x50_0800, Via::Call), piece(4, 0x50_1009, Via::Return)],
+        words: 3,
+        derived: Vec::new(),
+        accesses: vec![
+            plain(0, Kind::Read, Lin::slot(FIRST)),
+            plain(1, Kind::Write, rsp(-8)),
+            plain(2, Kind::Write, Lin::slot(FIRST).offset(8)),
+            plain(3, Kind::Read, rsp(-8)),
+            plain(4, Kind::Read, rsp(-24)),
+            plain(5, Kind::Prefetch, Lin::slot(FIRST + 1)),
+        ],
+        exit_rsp: rsp(0),
+        looping: None,
+        sides: vec![Side {
+            insn: 3,
+            rsp: rsp(0),
+            moved: 0,
+        }],
+    };
+    let low = Derived {
+        narrow: Narrow::Zero8,
+        of: Lin::slot(FIRST + 1),
+    };
+    let step = Step {
+        slot: FIRST,
+        by: 16,
+        low32: false,
+        plus: None,
+    };
+    let loops = Plan {
+        pc: 0x60_0000,
+        bytes: 9,
+        insn_offsets: vec![0, 3, 6],
+        pieces: vec![piece(1, 0x7000_0000_0000, Via::Jump), piece(2, 0x5f_fff0, Via::Jump)],
+        words: 3,
+        derived: vec![low],
+        accesses: vec![
+            plain(0, Kind::Read, Lin::slot(FIRST)),
+            plain(1, Kind::Write, Lin::slot(FIRST + 2).offset(0x1000)),
+            plain(2, Kind::Read, Lin::slot(FIRST + 1)),
+        ],
+        exit_rsp: rsp(0),
+        looping: Some(LoopPlan::Partly {
+            steps: vec![step],
+            free: vec![FIRST + 1],
+        }),
+        sides: vec![Side {
+            insn: 1,
+            rsp: rsp(0),
+            moved: 0,
+        }],
+    };
+    [calls, loops]
+}
+
+/// The same recording of one thread with executions of paths at its end.
+fn with_paths(bytes: Vec<u8>) -> Vec<u8> {
+    let mut reader = Reader::open(Cursor::new(bytes)).unwrap();
+    let mut known = Known::read(&mut reader).unwrap();
+    let Ending::Complete(totals) = known.ending else {
+        panic!("the recording is not complete");
+    };
+    let [chunk] = known.streams.as_slice() else {
+        panic!("the recording has several chunks");
+    };
+    let mut all = words(&mut reader, &known, chunk).unwrap();
+    let mut head = chunk.head.stream;
+    let blocks = known.table.blocks().iter();
+    let id = blocks.map(|b| b.id + b.plan.ids()).max().unwrap();
+    let [calls, loops] = paths();
+    let rdi_rsi: Box<[u8]> = [7, 6].into();
+    known.table.insert_with(id, calls, rdi_rsi.clone()).unwrap();
+    known.table.insert_with(id + 1, loops, rdi_rsi).unwrap();
+    for block in known.table.blocks().iter().filter(|b| b.id >= id) {
+        known.leaves.add(block);
+    }
+    let (calls, loops) = (u64::from(id), u64::from(id + 1));
+    all.extend([calls, 0x1_0000, 0]);
+    all.extend([calls, 0x2_0000, 0, LEFT | 3]);
+    all.extend([loops, 0x3_0000, 0x1234, loops + 1, 0x2345, loops + 1, 0x3456, LEFT | 1]);
+    all.extend([calls, 0x4_0000, 0, CUT, 4, 0, 0, 0, 0, STATE, 0x7000, 0, 0]);
+    // One value follows from the other, often enough to be worth telling.
+    let mut value = 1u64;
+    for _ in 0..200 {
+        value = value.wrapping_mul(0x5_deec_e66d).wrapping_add(11) & 0xffff_fff8;
+        all.extend([calls, value, 0x100 + 8 * value]);
+    }
+    let mut decoder = ThreadDecoder::new(Thread(head.thread));
+    let mut counter = Counter::new(&known.xsave);
+    decoder.feed(&known.table, &all, &mut counter).unwrap();
+    // The last record is in no chunk's number.
+    (head.accesses, head.words) = (counter.accesses(), all.len() as u64);
+    decoder.finish(&known.table, &mut counter).unwrap();
+    let mut totals = totals.with_counts(&counter.counts(&known.table));
+    totals.ring_words = head.words;
+    let mut writer = Writer::new(Vec::new(), reader.header()).unwrap();
+    writer.blocks(known.table.blocks()).unwrap();
+    for (process, message) in &known.messages {
+        writer.message(*process, message).unwrap();
+    }
+    let (payload, raw_bytes) = compress(&all, State::default(), head.begin, &known.leaves).unwrap();
+    writer.stream(&head, raw_bytes, &payload).unwrap();
     writer.finish(&totals).unwrap().0
 }
 

@@ -63,14 +63,26 @@ struct Rest {
     past: u64,
     /// The first instruction whose fetch was not handed on, if fetches are wanted.
     insn: u16,
+    /// The first bend that was not told, if they are wanted.
+    bend: usize,
 }
 
 impl Rest {
+    fn new(complete: u64, cut: Option<Cut>) -> Rest {
+        Rest {
+            complete,
+            cut,
+            access: 0,
+            past: 0,
+            insn: 0,
+            bend: 0,
+        }
+    }
     fn is_at_start(&self) -> bool {
-        (self.access, self.past, self.insn) == (0, 0, 0)
+        (self.access, self.past, self.insn, self.bend) == (0, 0, 0, 0)
     }
     fn restart(&mut self) {
-        (self.access, self.past, self.insn) = (0, 0, 0);
+        *self = Rest::new(self.complete, self.cut);
     }
 }
 
@@ -212,13 +224,14 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         slots: &mut [u64],
         rest: &mut Rest,
     ) -> Result<bool, DecodeError> {
-        if block.plan.accesses.is_empty() && rest.complete > 0 && !self.fetches {
+        let nothing = block.plan.accesses.is_empty() && !self.fetches;
+        if nothing && rest.complete > 0 && !self.follower.bends(block) {
             advance(block, slots, rest.complete);
             derive(block, slots);
             rest.complete = 0;
         }
         while rest.complete > 0 {
-            if rest.is_at_start() && self.evenly(thread, block, slots, rest) {
+            if rest.is_at_start() && !self.follower.bends(block) && self.evenly(thread, block, slots, rest) {
                 continue;
             }
             if !self.once(thread, block, slots, rest, None)? {
@@ -327,6 +340,9 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             if cut.is_some_and(|c| c.excludes(access.insn)) {
                 break;
             }
+            if !self.bend_until(thread, block, slots, rest, access.insn) {
+                return Ok(false);
+            }
             let values = Values {
                 block: block.id,
                 slots,
@@ -361,7 +377,23 @@ impl<'x, S: AccessSink> Expander<'x, S> {
             rest.access += 1;
             rest.past = 0;
         }
-        Ok(true)
+        Ok(self.bend_until(thread, block, slots, rest, reached(cut)))
+    }
+
+    /// Tells the bends of an execution that were not told yet, as far as instruction `insn`. Returns whether the limit allowed it: nothing comes behind the last access.
+    #[inline]
+    fn bend_until(&mut self, thread: Thread, block: &Block, slots: &[u64], rest: &mut Rest, insn: u16) -> bool {
+        if block.bends.is_empty() || !self.follower.wanted() {
+            return true;
+        }
+        while block.bends.get(rest.bend).is_some_and(|b| b.insn <= insn) {
+            if self.left == 0 {
+                return false;
+            }
+            self.bend(thread, block, rest.bend, slots);
+            rest.bend += 1;
+        }
+        true
     }
 
     /// As many elements of a repeated string instruction as can be taken at once, after the first `past` accesses;
@@ -403,6 +435,11 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         self.filled += 1;
         self.left -= 1;
     }
+}
+
+/// The last instruction of an execution to which control came.
+fn reached(cut: Option<&Cut>) -> u16 {
+    cut.map_or(u16::MAX, |c| c.insn - u16::from(!c.begun))
 }
 
 /// An access of the current iteration; moves on to the next.
@@ -499,7 +536,7 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
             tell(self.flush(), thread, flow, edge);
         }
         if self.follower.edges && block.plan.looping.is_some() {
-            let edge = self.follower.around();
+            let edge = self.follower.around(block);
             tell(self.flush(), thread, None, edge);
         }
     }
@@ -508,6 +545,18 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
         match branch {
             Some(insn) => self.follower.left(block, insn),
             None => self.follower.lost(),
+        }
+    }
+
+    #[inline]
+    fn bends(&self, block: &Block) -> bool {
+        self.follower.bends(block)
+    }
+
+    fn bend(&mut self, thread: Thread, block: &Block, n: usize, slots: &[u64]) {
+        let (flow, edge) = self.follower.bend(block, n, slots);
+        if flow.is_some() || edge.is_some() {
+            tell(self.flush(), thread, flow, edge);
         }
     }
 
@@ -537,18 +586,13 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
 
     #[inline]
     fn takes(&self, accesses: usize) -> bool {
-        accesses as u64 <= self.left
+        // What is told of an execution without accesses does not come behind the last one either.
+        accesses as u64 <= self.left && (self.left > 0 || !self.follower.wanted())
     }
 
     fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError> {
         self.switch(run.thread);
-        let mut rest = Rest {
-            complete: run.complete,
-            cut: run.cut,
-            access: 0,
-            past: 0,
-            insn: 0,
-        };
+        let mut rest = Rest::new(run.complete, run.cut);
         if !self.go_on(run.thread, run.block, run.slots, &mut rest)? {
             let complete = rest.complete;
             self.paused = Some(Paused {

@@ -121,8 +121,14 @@ pub trait Consumer {
     }
     /// A block is executed next, number `index` of the table, with the stack pointer there. Not told again for every iteration of a loop.
     fn enters(&mut self, _thread: Thread, _index: u32, _block: &Block, _rsp: u64) {}
-    /// The block entered last was left before its end: through the branch that is its instruction so and so, or else in mid-air.
+    /// The block entered last was left before its end: through its instruction so and so, or else in mid-air.
     fn leaves(&mut self, _block: &Block, _branch: Option<u16>) {}
+    /// Whether [`Consumer::bend`] is wanted for this block, which was entered last.
+    fn bends(&self, _block: &Block) -> bool {
+        false
+    }
+    /// Control goes to the next piece of a block, its piece number `n + 1`, in an execution with these slots.
+    fn bend(&mut self, _thread: Thread, _block: &Block, _n: usize, _slots: &[u64]) {}
 }
 
 /// What decoding goes on from between two buffers of a thread: with it, a thread's records can be

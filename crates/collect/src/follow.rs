@@ -6,13 +6,17 @@
 //! a return reads one from just below it. Other instructions that do so, a push or a pop, can end a block too, where the block was cut for its
 //! length, but then the next one begins right behind: so the next block tells. Nothing is decoded and nothing is stored, and a target pays nothing for it.
 //!
-//! **Limits.** A call to the very next instruction, which only asks for its own address, is none. A far return is a change of stacks.
+//! Inside a path, whose pieces are run one after the other in one execution, the plan says how control goes from piece to piece: a [`Bend`]. The return
+//! address is where the last access before it was. Bends are told in their place among the accesses.
+//!
+//! **Limits.** A call to the very next instruction, which only asks for its own address, is none. A far return is a change of stacks. A stack pointer that is set before a jump inside a path
+//! is told when it is next known: at a jump that is a way out, or where the path is left.
 use crate::table::Block;
 use memtrail_model::{AccessSink, Edge, Flow, Kind, Thread, Via};
-use memtrail_translate::plan::{Lin, Plan, Shape, Slot, RSP};
+use memtrail_translate::plan::{Addr, Lin, Piece, Plan, Shape, RSP};
 use std::collections::HashSet;
 
-/// What a block's last instruction, or the branch it was left through, did to the stack.
+/// What a block's last instruction, or the one it was left through, did to the stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
     /// Nothing, or something that follows from where the stack pointer was.
@@ -28,30 +32,52 @@ pub(crate) enum Turn {
 /// The distance `a - b`, if it is constant.
 fn distance(a: &Lin, b: &Lin) -> Option<u64> {
     let sorted = |l: &Lin| {
-        let mut terms: Vec<(Slot, i32)> = l.terms().to_vec();
-        terms.sort_unstable();
+        let mut terms = l.terms;
+        terms[..l.terms().len()].sort_unstable();
         terms
     };
-    (sorted(a) == sorted(b)).then(|| a.c.wrapping_sub(b.c))
+    (a.terms() == b.terms() || a.n == b.n && sorted(a) == sorted(b)).then(|| a.c.wrapping_sub(b.c))
 }
 
-/// Whether the stack pointer only moves by a constant.
-fn moves(rsp: &Lin) -> bool {
-    matches!(rsp.terms(), [(RSP, 1)])
+/// Where an instruction's last access is, if it is a plain one.
+fn last_access(plan: &Plan, insn: u16) -> Option<(Kind, &Addr, u32)> {
+    let made = plan.accesses.partition_point(|a| a.insn <= insn);
+    let access = plan.accesses[..made].last().filter(|a| a.insn == insn)?;
+    match &access.shape {
+        Shape::Plain { addr, size } => Some((access.kind, addr, *size)),
+        _ => None,
+    }
+}
+
+/// A place near the stack pointer when the piece began that instruction `insn` is in, as far as that is known.
+fn base(plan: &Plan, insn: u16) -> Lin {
+    let before = plan.pieces.iter().rev().filter(|p| p.insn <= insn);
+    let known = |p: &Piece| match p.via {
+        Via::Jump => plan.sides.iter().find(|s| s.insn == p.insn - 1).map(|s| s.rsp),
+        Via::Call | Via::Return => last_access(plan, p.insn - 1).map(|(_, addr, _)| addr.lin),
+    };
+    before.filter_map(known).next().unwrap_or(Lin::slot(RSP))
 }
 
 impl Turn {
     pub fn at_end(plan: &Plan) -> Turn {
-        let set = if moves(&plan.exit_rsp) { Turn::None } else { Turn::Set };
-        let Some(access) = plan.accesses.last() else { return set };
-        let last = plan.insn_offsets.len().wrapping_sub(1);
-        let Shape::Plain { addr, size: 8 } = access.shape else {
+        let last = plan.insn_offsets.len().saturating_sub(1);
+        Turn::at(plan, last as u16, &plan.exit_rsp)
+    }
+
+    /// What instruction `insn` has done to the stack, whose pointer is there after it.
+    fn at(plan: &Plan, insn: u16, rsp: &Lin) -> Turn {
+        let set = match distance(rsp, &base(plan, insn)) {
+            Some(_) => Turn::None,
+            None => Turn::Set,
+        };
+        let Some((kind, addr, 8)) = last_access(plan, insn) else {
             return set;
         };
-        if usize::from(access.insn) != last || addr.low32 || addr.segment.is_some() {
+        if addr.low32 || addr.segment.is_some() {
             return set;
         }
-        match (access.kind, distance(&plan.exit_rsp, &addr.lin)) {
+        match (kind, distance(rsp, &addr.lin)) {
             (Kind::Write, Some(0)) => Turn::Push,
             (Kind::Read, Some(below)) if (8..8 + 0x1_0000).contains(&below) => match u16::try_from(below) {
                 Ok(below) => Turn::Pop(below),
@@ -62,13 +88,108 @@ impl Turn {
     }
 }
 
+/// Instructions that follow each other in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    start: u64,
+    /// The last of them, and the first byte behind it.
+    last: u64,
+    end: u64,
+}
+
+impl Stretch {
+    /// The end of a block.
+    pub fn at_end(plan: &Plan) -> Stretch {
+        let (last, end) = plan.end();
+        let insn = plan.insn_offsets.len().saturating_sub(1);
+        let start = plan.piece_start(insn as u16);
+        Stretch { start, last, end }
+    }
+
+    /// The piece that instruction `insn` is in, as far as that.
+    fn until(plan: &Plan, insn: u16) -> Stretch {
+        let (last, length) = plan.instruction(insn);
+        Stretch {
+            start: plan.piece_start(insn),
+            last,
+            end: last.wrapping_add(length.into()),
+        }
+    }
+}
+
+/// Control goes from one piece of a path to the next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bend {
+    /// Before this instruction.
+    pub insn: u16,
+    /// After so many of the plan's accesses.
+    pub accesses: u16,
+    from: Stretch,
+    target: u64,
+    via: Via,
+    flow: Option<Planned>,
+}
+
+/// A flow whose place is not worked out yet.
+#[derive(Clone, Copy, Debug)]
+enum Planned {
+    Call(Addr),
+    Return(Addr),
+    Stack(Lin),
+}
+
+impl Bend {
+    /// Those of a valid plan.
+    pub fn all(plan: &Plan) -> Box<[Bend]> {
+        plan.pieces.iter().map(|p| Bend::to(plan, p)).collect()
+    }
+
+    fn to(plan: &Plan, piece: &Piece) -> Bend {
+        let insn = piece.insn - 1;
+        let from = Stretch::until(plan, insn);
+        let straight_on = piece.pc == from.end;
+        let via = if straight_on { Via::Jump } else { piece.via };
+        let slot = last_access(plan, insn).map(|(_, addr, _)| *addr);
+        let flow = match piece.via {
+            Via::Call | Via::Return if straight_on => None,
+            Via::Call => slot.map(Planned::Call),
+            Via::Return => slot.map(Planned::Return),
+            // Only a way out knows where the stack pointer is.
+            Via::Jump => plan
+                .sides
+                .iter()
+                .find(|s| s.insn == insn && distance(&s.rsp, &base(plan, insn)).is_none())
+                .map(|s| Planned::Stack(s.rsp)),
+        };
+        Bend {
+            insn: piece.insn,
+            accesses: plan.accesses.partition_point(|a| a.insn < piece.insn) as u16,
+            from,
+            target: piece.pc,
+            via,
+            flow,
+        }
+    }
+
+    fn flow(&self, slots: &[u64]) -> Option<Flow> {
+        let (site, target) = (self.from.last, self.target);
+        self.flow.map(|flow| match flow {
+            Planned::Call(addr) => Flow::Call {
+                site,
+                target,
+                slot: addr.eval(slots),
+            },
+            Planned::Return(addr) => Flow::Return { slot: addr.eval(slots) },
+            Planned::Stack(rsp) => Flow::Stack { rsp: rsp.eval(slots) },
+        })
+    }
+}
+
 /// The block before.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     index: u32,
-    start: u64,
-    last: u64,
-    end: u64,
+    stretch: Stretch,
     turn: Turn,
 }
 
@@ -84,6 +205,8 @@ pub(crate) struct Follower {
     usual: Vec<(u64, u64)>,
     /// Ways that were told: from (the last instruction), to.
     told: HashSet<(u64, u64)>,
+    /// By the id of a path: how many of its bends need not be told as ways any more.
+    bent: Vec<u8>,
 }
 
 impl Follower {
@@ -105,18 +228,16 @@ impl Follower {
         let plan = &block.plan;
         let last = self.last.replace(Last {
             index,
-            start: plan.pc,
-            last: block.last,
-            end: plan.end().1,
+            stretch: block.end,
             turn: block.turn,
         });
         let Some(last) = last else { return (None, None) };
         let target = plan.pc;
         let (via, flow) = match last.turn {
             Turn::None => (Via::Jump, None),
-            Turn::Push | Turn::Pop(_) if target == last.end => (Via::Jump, None),
+            Turn::Push | Turn::Pop(_) if target == last.stretch.end => (Via::Jump, None),
             Turn::Push => {
-                let (site, slot) = (last.last, rsp);
+                let (site, slot) = (last.stretch.last, rsp);
                 (Via::Call, Some(Flow::Call { site, target, slot }))
             }
             Turn::Pop(below) => {
@@ -134,23 +255,27 @@ impl Follower {
     }
 
     /// The way from the end of the block begun last to its beginning, if it is new.
-    pub fn around(&mut self) -> Option<Edge> {
+    pub fn around(&mut self, block: &Block) -> Option<Edge> {
         let last = self.last?;
-        self.edge(&last, last.start, Via::Jump)
+        self.edge(&last, block.plan.pc, Via::Jump)
     }
 
-    /// The way, if it is new.
+    /// The way out of a block, if it is new.
     fn edge(&mut self, last: &Last, target: u64, via: Via) -> Option<Edge> {
         let index = last.index as usize;
         if self.usual.len() <= index {
             self.usual.resize(index + 1, (0, 0));
         }
-        let way = (last.last, target);
-        if std::mem::replace(&mut self.usual[index], way) == way || !self.told.insert(way) {
+        let way = (last.stretch.last, target);
+        if std::mem::replace(&mut self.usual[index], way) == way {
             return None;
         }
-        let &Last { start, last, end, .. } = last;
-        Some(Edge {
+        self.new_way(last.stretch, target, via)
+    }
+
+    fn new_way(&mut self, from: Stretch, target: u64, via: Via) -> Option<Edge> {
+        let Stretch { start, last, end } = from;
+        self.told.insert((last, target)).then_some(Edge {
             start,
             last,
             end,
@@ -159,15 +284,40 @@ impl Follower {
         })
     }
 
-    /// The block begun last was left through the branch that is its instruction `insn`.
+    /// Whether there is anything to be told of a block's bends.
+    #[inline]
+    pub fn bends(&self, block: &Block) -> bool {
+        !block.bends.is_empty()
+            && (self.flows && block.bends.iter().any(|b| b.flow.is_some())
+                || self.edges && self.told_bends(block) < block.bends.len())
+    }
+
+    fn told_bends(&self, block: &Block) -> usize {
+        self.bent.get(block.id as usize).copied().unwrap_or(0).into()
+    }
+
+    /// Control takes bend number `n` of a path, in an execution with these slots. Returns what is to be told before the accesses that follow.
+    pub fn bend(&mut self, block: &Block, n: usize, slots: &[u64]) -> (Option<Flow>, Option<Edge>) {
+        let bend = &block.bends[n];
+        let flow = if self.flows { bend.flow(slots) } else { None };
+        let mut edge = None;
+        if self.edges && self.told_bends(block) <= n {
+            let id = block.id as usize;
+            if self.bent.len() <= id {
+                self.bent.resize(id + 1, 0);
+            }
+            self.bent[id] = (n + 1) as u8;
+            edge = self.new_way(bend.from, bend.target, bend.via);
+        }
+        (flow, edge)
+    }
+
+    /// The block begun last was left through its instruction `insn`.
     pub fn left(&mut self, block: &Block, insn: u16) {
-        let plan = &block.plan;
-        let (Some(last), Some(side)) = (&mut self.last, block.side(insn)) else {
-            return;
-        };
-        let (at, length) = plan.instruction(insn);
-        (last.last, last.end) = (at, at.wrapping_add(length.into()));
-        last.turn = if moves(&side.rsp) { Turn::None } else { Turn::Set };
+        if let (Some(last), Some(side)) = (&mut self.last, block.side(insn)) {
+            last.stretch = Stretch::until(&block.plan, insn);
+            last.turn = Turn::at(&block.plan, insn, &side.rsp);
+        }
     }
 
     /// The base of the thread's own memory is there; tells if that is new.

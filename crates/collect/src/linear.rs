@@ -11,6 +11,7 @@
 //! **Invariant.** What a recipe gives is what [`crate::Expander`] gives without it.
 use crate::affine::moves;
 use crate::decode::{Consumer, InLoop, ThreadDecoder};
+use crate::follow::Turn;
 use crate::points::Points;
 use crate::table::{Block, Table};
 use memtrail_model::{Access, Kind, Point, Thread};
@@ -449,6 +450,34 @@ impl Recipes {
         exit.rsp(slots)
     }
 
+    /// As [`Recipes::execute`], for a consumer that follows: tells it of the execution.
+    #[inline]
+    pub fn follow<C: Consumer, const FETCH: bool>(
+        &self,
+        thread: Thread,
+        (index, block): (u32, &Block),
+        body: &Body,
+        (exit, left): (&Exit, bool),
+        slots: &mut Slots,
+        consumer: &mut C,
+    ) -> u64 {
+        consumer.enters(thread, index, block, slots[RSP as usize]);
+        if left {
+            consumer.leaves(block, Some(exit.insn));
+        }
+        if !consumer.bends(block) {
+            return self.execute::<C, FETCH>(thread, index, body, exit, slots, consumer);
+        }
+        let linear = self.prepare::<FETCH>(thread, index, body, exit, slots);
+        let mut done = (0, 0);
+        for (n, bend) in block.bends.iter().enumerate().take_while(|(_, b)| b.insn <= exit.insn) {
+            done = linear.hand_on::<C, FETCH>(done, (bend.insn, bend.accesses), consumer);
+            consumer.bend(thread, block, n, linear.slots);
+        }
+        linear.hand_on::<C, FETCH>(done, (exit.insn.wrapping_add(1), exit.accesses), consumer);
+        exit.rsp(slots)
+    }
+
     /// As [`Recipes::execute`], but writes the accesses where there is room for them.
     #[inline(always)]
     pub fn expand(&self, thread: Thread, body: &Body, exit: &Exit, slots: &mut Slots, room: &mut [Access]) -> u64 {
@@ -535,6 +564,26 @@ pub struct Linear<'a> {
 }
 
 impl Linear<'_> {
+    /// Hands on what is between two places in an execution: a number of instructions and one of accesses. Returns the second.
+    #[inline]
+    fn hand_on<C: Consumer, const FETCH: bool>(
+        &self,
+        from: (u16, u16),
+        to: (u16, u16),
+        consumer: &mut C,
+    ) -> (u16, u16) {
+        let at = |(insns, accesses): (u16, u16)| usize::from(accesses) + if FETCH { insns.into() } else { 0 };
+        let part = Linear {
+            accesses: &self.accesses[at(from)..at(to)],
+            ..*self
+        };
+        if FETCH {
+            consumer.linear_fetching(&part, (to.1 - from.1).into());
+        } else {
+            consumer.linear(&part);
+        }
+        to
+    }
     #[inline]
     pub fn len(&self) -> usize {
         self.accesses.len()
@@ -624,14 +673,15 @@ impl ThreadDecoder {
             } else {
                 break;
             }
-            if following {
+            let mut tells = false;
+            let rsp = if following {
                 let block = &table.blocks()[hot.block as usize];
-                consumer.enters(self.thread, hot.block, block, slots[RSP as usize]);
-                if follows >= LEFT {
-                    consumer.leaves(block, Some(exit.insn));
-                }
-            }
-            let rsp = recipes.execute::<C, FETCH>(self.thread, hot.block, body, exit, slots, consumer);
+                tells = block.turn != Turn::None || consumer.bends(block);
+                let found = (hot.block, block);
+                recipes.follow::<C, FETCH>(self.thread, found, body, (exit, follows >= LEFT), slots, consumer)
+            } else {
+                recipes.execute::<C, FETCH>(self.thread, hot.block, body, exit, slots, consumer)
+            };
             at = next;
             in_loop = None;
             if follows >= LEFT {
@@ -641,7 +691,8 @@ impl ThreadDecoder {
                 in_loop = Some(hot.block);
             }
             slots[RSP as usize] = rsp;
-            if in_loop.is_some() {
+            // If there is something to tell of every iteration they come one by one.
+            if in_loop.is_some() && !tells {
                 let steady = head + u64::from(!hot.role.is_steady());
                 at = recipes.iterate::<C, FETCH>(self.thread, hot.block, recipe, steady, slots, words, at, consumer);
             }

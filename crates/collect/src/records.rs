@@ -272,14 +272,12 @@ impl ThreadDecoder {
             } else {
                 capture(slots, all, own.len());
             }
-            if following {
-                let block = &table.blocks()[kind.block as usize];
-                consumer.enters(self.thread, kind.block, block, slots[RSP as usize]);
-                if kind.left {
-                    consumer.leaves(block, Some(exit.insn));
-                }
-            }
-            let rsp = recipes.execute::<C, FETCH>(self.thread, *block, body, exit, slots, consumer);
+            let rsp = if following {
+                let found = (*block, &table.blocks()[*block as usize]);
+                recipes.follow::<C, FETCH>(self.thread, found, body, (exit, kind.left), slots, consumer)
+            } else {
+                recipes.execute::<C, FETCH>(self.thread, *block, body, exit, slots, consumer)
+            };
             in_loop = None;
             if body.repeat != 0 && !kind.left {
                 recipes.step(body, slots);

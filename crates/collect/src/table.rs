@@ -4,7 +4,7 @@
 //! They are checked once, so that decoding can index without looking: after [`Table::insert`]
 //! every slot a plan refers to exists.
 use crate::affine::{is_even, moves};
-use crate::follow::Turn;
+use crate::follow::{Bend, Stretch, Turn};
 use crate::linear::Recipes;
 use crate::points::{Numbering, PointInfo, Points};
 use crate::shape::Fixed;
@@ -20,6 +20,9 @@ const LONGEST_JUMP: usize = 1 << 22;
 /// In [`Block::sources`]: a word that is not a general register's.
 pub const NO_REGISTER: u8 = 16;
 const STACK_POINTER: u8 = 4;
+
+/// Pieces of a path behind the first at most: where an instruction stands is found by looking through them.
+pub const MOST_PIECES: usize = 255;
 
 /// A block, ready for decoding.
 #[derive(Clone, Debug)]
@@ -43,8 +46,10 @@ pub struct Block {
     pub(crate) counts_need_derived: bool,
     /// What its end does to the stack.
     pub(crate) turn: Turn,
-    /// Its last instruction.
-    pub(crate) last: u64,
+    /// What it ends with.
+    pub(crate) end: Stretch,
+    /// Where control goes from piece to piece.
+    pub(crate) bends: Box<[Bend]>,
 }
 
 /// What a header word stands for.
@@ -346,7 +351,8 @@ impl Block {
             counts_need_derived: !fixed.dynamic.is_empty() || rsp_derived,
             fixed,
             turn: Turn::at_end(&plan),
-            last: plan.end().0,
+            end: Stretch::at_end(&plan),
+            bends: Bend::all(&plan),
             plan,
             sources,
             first_leaf: 0,
@@ -494,6 +500,13 @@ fn validate(id: u32, plan: &Plan) -> Result<(), DecodeError> {
     // Slots and instructions are counted in 16 bits.
     for n in [slots, plan.insn_offsets.len(), plan.accesses.len()] {
         check(n, usize::from(u16::MAX))?;
+    }
+    check(plan.pieces.len(), MOST_PIECES + 1)?;
+    let mut first = 0;
+    for piece in &plan.pieces {
+        check(piece.insn.into(), plan.insn_offsets.len())?;
+        check(usize::from(piece.insn <= first) * slots, slots)?;
+        first = piece.insn;
     }
     let lin = |l: &Lin, limit: usize| {
         check(l.n as usize, l.terms.len() + 1)?;

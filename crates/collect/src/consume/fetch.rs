@@ -2,7 +2,7 @@
 //!
 //! Which instructions were executed follows from how the block was left, and what a limit means is the same as without them: it counts
 //! accesses, and nothing comes behind the last. So an execution can also be stopped between two fetches.
-use super::{Expander, Rest};
+use super::{reached, Expander, Rest};
 use crate::shape::{expand, Values};
 use crate::{Block, Cut, DecodeError};
 use memtrail_model::{Access, AccessSink, Kind, Thread};
@@ -27,7 +27,9 @@ impl<S: AccessSink> Expander<'_, S> {
             let cut = cut.filter(|c| c.insn == access.insn);
             // One that did not complete is told only if it made an access.
             let told = access.insn.saturating_add(u16::from(cut.is_none()));
-            if !self.fetch_until(thread, block, rest, told) {
+            if !self.fetch_until(thread, block, slots, rest, told)
+                || !self.bend_until(thread, block, slots, rest, access.insn)
+            {
                 return Ok(false);
             }
             let values = Values {
@@ -73,13 +75,14 @@ impl<S: AccessSink> Expander<'_, S> {
             rest.past = 0;
         }
         let end = cut.map_or(plan.insn_offsets.len() as u16, |c| c.insn);
-        Ok(self.fetch_until(thread, block, rest, end))
+        Ok(self.fetch_until(thread, block, slots, rest, end)
+            && self.bend_until(thread, block, slots, rest, reached(cut)))
     }
 
-    /// The fetches of the instructions before `end` that were not told yet. Returns whether the limit allowed all of them.
-    fn fetch_until(&mut self, thread: Thread, block: &Block, rest: &mut Rest, end: u16) -> bool {
+    /// The fetches of the instructions before `end` that were not told yet, and the bends among them. Returns whether the limit allowed all of them.
+    fn fetch_until(&mut self, thread: Thread, block: &Block, slots: &[u64], rest: &mut Rest, end: u16) -> bool {
         while rest.insn < end {
-            if self.left == 0 {
+            if self.left == 0 || !self.bend_until(thread, block, slots, rest, rest.insn) {
                 return false;
             }
             self.fetch(thread, block, rest.insn);

@@ -2,11 +2,11 @@
 #![allow(dead_code)] // each test uses its part
 
 use memtrail_collect::{Table, XsaveComponent, XsaveTable};
-use memtrail_model::{Access, AccessSink, Kind};
+use memtrail_model::{Access, AccessSink, Kind, Via};
 use memtrail_ring::record::{CUT, FIRST_BLOCK, LEFT, SIGNAL, SIGRETURN, STATE};
 use memtrail_ring::Probes;
 use memtrail_translate::plan::{
-    Addr, Derived, Lin, LoopPlan, Mask, Narrow, Plan, PlannedAccess, Shape, Side, Slot, Step, FIRST, FS, GS, RSP,
+    Addr, Derived, Lin, LoopPlan, Mask, Narrow, Piece, Plan, PlannedAccess, Shape, Side, Slot, Step, FIRST, FS, GS, RSP,
 };
 
 pub const PC: u64 = 0x40_1000;
@@ -106,6 +106,10 @@ impl Rng {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
+    }
+    /// Another one, which this one does not depend on.
+    pub fn aside(&self) -> Rng {
+        Rng::new(self.0)
     }
     pub fn below(&mut self, n: usize) -> usize {
         ((self.word() >> 33) % n.max(1) as u64) as usize
@@ -235,6 +239,22 @@ fn random_step(rng: &mut Rng, slot: Slot, unchanging: &[Slot]) -> Step {
     }
 }
 
+fn random_pieces(rng: &mut Rng) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let often = rng.pick(&[usize::MAX, 3]);
+    for insn in 1..INSNS {
+        if rng.one_in(often) {
+            pieces.push(Piece {
+                insn,
+                // There may be pieces that overlap.
+                pc: PC + 4 * rng.below(64) as u64,
+                via: rng.pick(&[Via::Jump, Via::Call, Via::Return]),
+            });
+        }
+    }
+    pieces
+}
+
 fn random_plan(rng: &mut Rng) -> Plan {
     let words = 1 + rng.below(6) as u16;
     let looping = if words > 2 { rng.below(3) } else { 0 };
@@ -269,6 +289,7 @@ fn random_plan(rng: &mut Rng) -> Plan {
             });
         }
     }
+    p.pieces = random_pieces(&mut rng.aside());
     let unchanging: Vec<Slot> = captured.iter().copied().filter(|s| s % 2 == 0).collect();
     let stepped: Vec<Slot> = captured.iter().copied().filter(|s| s % 2 == 1).collect();
     p.looping = match looping {

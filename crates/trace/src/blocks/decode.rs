@@ -3,7 +3,7 @@ use super::*;
 use crate::varint::{unfold, Bad, Fields};
 use memtrail_collect::DecodeError;
 use memtrail_translate::plan::{
-    Addr, Derived, Layout, LoopPlan, Mask, Narrow, PlannedAccess, Shape, Side, Step, FS, TERMS,
+    Addr, Derived, Layout, LoopPlan, Mask, Narrow, Piece, PlannedAccess, Shape, Side, Step, FS, TERMS,
 };
 
 /// Why columns are no blocks.
@@ -91,9 +91,13 @@ impl<'c> Decoder<'c> {
             looping: None,
             sides: Vec::new(),
         };
+        if flags & PIECES != 0 {
+            plan.pieces = self.pieces()?;
+        }
         self.instructions(&mut plan, flags & AFFINE != 0)?;
+        place(&mut plan)?;
         plan.exit_rsp = self.rsp()?;
-        plan.looping = match flags & !DERIVED {
+        plan.looping = match flags & !(DERIVED | PIECES) {
             0 => None,
             AFFINE => {
                 let steps = self.steps()?;
@@ -126,6 +130,22 @@ impl<'c> Decoder<'c> {
             .remove(i.ok_or("a block begins at an end that is not known")?))
     }
 
+    /// Pieces, each with the distance from the instruction before it for its address.
+    fn pieces(&mut self) -> Result<Vec<Piece>, Bad> {
+        let (mut pieces, mut insn) = (Vec::new(), 0u16);
+        for _ in 0..self.rare().byte()? {
+            let head = self.rare().number()?;
+            let via = *VIAS
+                .get((head & VIA) as usize)
+                .ok_or("a piece that is reached in an unknown way")?;
+            let insns = u16::try_from(head >> INSNS_SHIFT).ok().filter(|&n| n > 0);
+            insn = insns.and_then(|n| insn.checked_add(n)).ok_or(PIECES_OUT_OF_ORDER)?;
+            let pc = self.rare().signed()?;
+            pieces.push(Piece { insn, pc, via });
+        }
+        Ok(pieces)
+    }
+
     fn instructions(&mut self, plan: &mut Plan, affine: bool) -> Result<(), Bad> {
         let many = "a block is too long";
         loop {
@@ -141,7 +161,7 @@ impl<'c> Decoder<'c> {
                 ACCESSES => self.rare().number()?,
                 few => few.into(),
             };
-            let pushes = length <= PUSH_LENGTH || byte & LAST != 0;
+            let pushes = length <= PUSH_LENGTH || byte & LAST != 0 || ends_piece(plan, insn.into());
             for _ in 0..count {
                 let access = self.access(insn, pushes)?;
                 plan.accesses.push(access);
@@ -360,6 +380,25 @@ impl<'c> Decoder<'c> {
             moved_is_rsi: flags & MOVED_IS_RSI != 0,
         })
     }
+}
+
+const PIECES_OUT_OF_ORDER: Bad = "a block's pieces are not in order";
+
+/// Puts the pieces where they are, now that the instructions before them are known.
+fn place(plan: &mut Plan) -> Result<(), Bad> {
+    if plan
+        .pieces
+        .last()
+        .is_some_and(|p| usize::from(p.insn) >= plan.insn_offsets.len())
+    {
+        return Err(PIECES_OUT_OF_ORDER);
+    }
+    for i in 0..plan.pieces.len() {
+        let (before, length) = plan.instruction(plan.pieces[i].insn - 1);
+        let piece = &mut plan.pieces[i];
+        piece.pc = piece.pc.wrapping_add(before).wrapping_add(length.into());
+    }
+    Ok(())
 }
 
 fn masked(tag: u8, addr: Addr, lanes: u8, mask: Mask, size: u8) -> Shape {

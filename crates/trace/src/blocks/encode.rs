@@ -1,7 +1,7 @@
 //! Plans to columns.
 use super::*;
 use crate::varint::{fold, put, put_signed};
-use memtrail_collect::Block;
+use memtrail_collect::{Block, MOST_PIECES};
 use memtrail_translate::plan::{Addr, Layout, LoopPlan, Mask, PlannedAccess, Shape, Step, FS};
 use std::io;
 
@@ -57,6 +57,7 @@ impl Encoder {
         let plan = &block.plan;
         check(plan)?;
         let flags = flag(!plan.derived.is_empty(), DERIVED)
+            | flag(!plan.pieces.is_empty(), PIECES)
             | match plan.looping {
                 None => 0,
                 Some(LoopPlan::Affine { .. }) => AFFINE,
@@ -80,6 +81,9 @@ impl Encoder {
                 self.lin(&derived.of);
             }
         }
+        if !plan.pieces.is_empty() {
+            self.pieces(plan);
+        }
         self.instructions(plan);
         self.rsp(&plan.exit_rsp);
         match &plan.looping {
@@ -96,6 +100,18 @@ impl Encoder {
         }
         self.likely.leave_block(block.id, plan);
         Ok(())
+    }
+
+    fn pieces(&mut self, plan: &Plan) {
+        self.byte(Column::Rare, plan.pieces.len() as u8);
+        let mut first = 0;
+        for piece in &plan.pieces {
+            let head = u64::from(piece.insn - first) << INSNS_SHIFT | piece.via as u64;
+            let (before, length) = plan.instruction(piece.insn - 1);
+            self.number(Column::Rare, head);
+            self.signed(Column::Rare, piece.pc.wrapping_sub(before).wrapping_sub(length.into()));
+            first = piece.insn;
+        }
     }
 
     fn instructions(&mut self, plan: &Plan) {
@@ -124,7 +140,7 @@ impl Encoder {
             if few == ACCESSES {
                 self.number(Column::Rare, count as u64);
             }
-            let pushes = length <= PUSH_LENGTH || i == last;
+            let pushes = length <= PUSH_LENGTH || i == last || ends_piece(plan, i);
             mine.iter().for_each(|a| self.access(a, pushes));
             if let Some((side, rest)) = side {
                 self.rsp(&side.rsp);
@@ -389,6 +405,17 @@ fn check(plan: &Plan) -> io::Result<()> {
     }
     if plan.insn_offsets.last().is_some_and(|&o| u32::from(o) > plan.bytes) {
         return Err(unfit("a block's last instruction lies outside it"));
+    }
+    let pieces: Vec<u16> = [0].into_iter().chain(plan.pieces.iter().map(|p| p.insn)).collect();
+    if pieces
+        .last()
+        .is_some_and(|&p| usize::from(p) >= plan.insn_offsets.len())
+        || !ascending(&pieces)
+    {
+        return Err(unfit("a block's pieces are not in order"));
+    }
+    if plan.pieces.len() > MOST_PIECES {
+        return Err(unfit("a block has too many pieces"));
     }
     let last = plan.accesses.last().map_or(0, |a| a.insn.into());
     if last >= plan.insn_offsets.len() || !plan.accesses.is_sorted_by_key(|a| a.insn) {

@@ -18,7 +18,7 @@ mod tests;
 pub(crate) use decode::{decode, Wrong};
 pub(crate) use encode::Encoder;
 
-use memtrail_model::Kind;
+use memtrail_model::{Kind, Via};
 use memtrail_ring::record::FIRST_BLOCK;
 use memtrail_translate::plan::{Lin, Plan, Slot, FIRST, RSP};
 
@@ -60,6 +60,13 @@ pub(crate) const COLUMNS: usize = 14;
 const DERIVED: u8 = 1;
 const AFFINE: u8 = 2;
 const PARTLY: u8 = 4;
+const PIECES: u8 = 8;
+
+// Head of a piece: how control gets there, and above it how many instructions behind the beginning of the piece before.
+const VIA: u64 = 3;
+const INSNS_SHIFT: u32 = 2;
+/// Ways to get to a piece, by number.
+const VIAS: [Via; 3] = [Via::Jump, Via::Call, Via::Return];
 
 // Instruction byte: length, way out, accesses, last of its block.
 const LENGTH: u8 = 0x0f;
@@ -117,8 +124,13 @@ const fn stack(c: u64) -> Lin {
 
 /// Ends of blocks are kept until a block begins there, but no more than these.
 const MOST_ENDS: usize = 32;
-/// Instructions up to this length that access the stack are pushes and pops; so are those at the ends of blocks: calls and returns.
+/// Instructions up to this length that access the stack are pushes and pops; so are those at the ends of pieces: calls and returns.
 const PUSH_LENGTH: u32 = 2;
+
+/// Whether instruction `insn` is the last of its piece, but not of its block.
+fn ends_piece(plan: &Plan, insn: usize) -> bool {
+    plan.pieces.iter().any(|p| usize::from(p.insn) == insn + 1)
+}
 
 /// What neighbouring blocks and accesses are told by.
 struct Likely {

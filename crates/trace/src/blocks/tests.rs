@@ -4,7 +4,7 @@ use memtrail_collect::{Block, Table};
 use memtrail_model::Kind;
 use memtrail_ring::Probes;
 use memtrail_translate::plan::{
-    Addr, Derived, Layout, LoopPlan, Mask, Narrow, PlannedAccess, Shape, Side, Step, FS, GS,
+    Addr, Derived, Layout, LoopPlan, Mask, Narrow, Piece, PlannedAccess, Shape, Side, Step, FS, GS,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -176,14 +176,16 @@ fn looping(slots: Slot) -> BoxedStrategy<Option<LoopPlan>> {
     prop_oneof![2 => Just(None), 1 => affine.prop_map(Some), 1 => partly.prop_map(Some)].boxed()
 }
 
-/// An instruction: its length, accesses, and the way out if it is one.
-type Instruction = (u16, Vec<(Kind, Shape)>, Option<(Lin, u64)>);
+/// An instruction: its length, accesses, the way out if it is one, and where it is if a piece begins with it.
+type Instruction = (u16, Vec<(Kind, Shape)>, Option<(Lin, u64)>, Option<(u64, Via)>);
 
 fn instruction(slots: Slot) -> BoxedStrategy<Instruction> {
     let length = prop_oneof![8 => 1u16..=15, 1 => 16u16..3000];
     let accesses = prop_oneof![4 => vec((kind(), shape(slots)), 0..3), 1 => vec((kind(), shape(slots)), 3..6)];
     let side = proptest::option::weighted(0.2, (lin(0..slots), number()));
-    (length, accesses, side).boxed()
+    let via = prop_oneof![Just(Via::Jump), Just(Via::Call), Just(Via::Return)];
+    let piece = proptest::option::weighted(0.2, (number(), via));
+    (length, accesses, side, piece).boxed()
 }
 
 fn plan() -> BoxedStrategy<Plan> {
@@ -211,8 +213,11 @@ fn plan() -> BoxedStrategy<Plan> {
             };
             let affine = matches!(plan.looping, Some(LoopPlan::Affine { .. }));
             let last = instructions.len() - 1;
-            for (i, (length, accesses, side)) in instructions.into_iter().enumerate() {
+            for (i, (length, accesses, side, piece)) in instructions.into_iter().enumerate() {
                 let insn = i as u16;
+                if let (Some((pc, via)), true) = (piece, i > 0) {
+                    plan.pieces.push(Piece { insn, pc, via });
+                }
                 plan.insn_offsets.push(plan.bytes as u16);
                 plan.bytes += u32::from(length);
                 let accesses = accesses.into_iter();
@@ -360,6 +365,14 @@ fn plans_the_layout_has_no_place_for_are_refused() {
     assert!(refused(&|p| p.insn_offsets.clear()));
     assert!(refused(&|p| p.bytes = 1));
     assert!(refused(&|p| p.accesses.reverse()));
+    let piece = |insn| {
+        let (pc, via) = (0x2000, Via::Call);
+        Piece { insn, pc, via }
+    };
+    assert!(!refused(&|p| p.pieces = vec![piece(1), piece(2)]));
+    for wrong in [vec![0], vec![1, 1], vec![2, 1], vec![3], vec![1, 3]] {
+        assert!(refused(&|p| p.pieces = wrong.iter().map(|&i| piece(i)).collect()));
+    }
     assert!(refused(&|p| {
         let rsp = stack(0);
         p.sides = vec![Side { insn: 0, rsp, moved: 1 }];
