@@ -12,7 +12,7 @@ use crate::{Counts, DecodeError};
 use memtrail_model::Point;
 use memtrail_ring::record::{FIRST_BLOCK, LAST_BLOCK};
 use memtrail_translate::plan::{Layout, Lin, LoopPlan, Mask, Plan, Shape, Side, Slot, Step, FIRST, RSP};
-use memtrail_translate::{Atom, Stretch};
+use memtrail_translate::Atom;
 
 /// A session's block ids come from one counter, so they are dense: a jump is a damaged file.
 const LONGEST_JUMP: usize = 1 << 22;
@@ -225,7 +225,12 @@ impl Table {
     }
 
     /// Adds a path from its code.
-    pub fn define_path(&mut self, id: u32, stretches: &[Stretch], code: &[u8]) -> Result<(), DecodeError> {
+    pub fn define_path(
+        &mut self,
+        id: u32,
+        stretches: &[memtrail_translate::Stretch],
+        code: &[u8],
+    ) -> Result<(), DecodeError> {
         let pc = stretches.first().map_or(0, |s| s.pc);
         let block = memtrail_translate::analyze_path(code, stretches, &self.options);
         self.insert_analyzed(id, pc, block)
