@@ -38,16 +38,28 @@ pub enum Probes {
     Naive,
     Block,
     Loop,
+    /// As `Loop`, with blocks joined to paths wherever that can be.
+    Paths,
 }
 
 impl Probes {
-    pub const ALL: [Probes; 3] = [Probes::Naive, Probes::Block, Probes::Loop];
+    pub const ALL: [Probes; 4] = [Probes::Naive, Probes::Block, Probes::Loop, Probes::Paths];
 
     pub fn name(self) -> &'static str {
         match self {
             Probes::Naive => "naive",
             Probes::Block => "block",
             Probes::Loop => "loop",
+            Probes::Paths => "paths",
+        }
+    }
+
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Probes::Naive => &["--probes", "naive"],
+            Probes::Block => &["--probes", "block"],
+            Probes::Loop => &["--probes", "loop"],
+            Probes::Paths => &["--probes", "loop", "--paths", "eager"],
         }
     }
 }
@@ -57,7 +69,13 @@ impl Configuration {
     pub fn all() -> Vec<Configuration> {
         let lengths = [None, Some(1)];
         let with = |probes| lengths.map(|max_block| Configuration { probes, max_block });
-        Probes::ALL.into_iter().flat_map(with).collect()
+        // Nothing is joined of blocks of one instruction.
+        let senseless = |c: &Configuration| c.probes == Probes::Paths && c.max_block.is_some();
+        Probes::ALL
+            .into_iter()
+            .flat_map(with)
+            .filter(|c| !senseless(c))
+            .collect()
     }
 
     /// Whether descriptors are looked at as well.
@@ -245,7 +263,8 @@ pub fn record(
     // An old recording must not pass for the new.
     let _ = fs::remove_file(trace);
     let mut command = prepare(tools::memtrail()?);
-    command.args(["record", "-f", "--no-aslr", "--probes", configuration.probes.name()]);
+    command.args(["record", "-f", "--no-aslr"]);
+    command.args(configuration.probes.options());
     command.args(options);
     if let Some(n) = configuration.max_block {
         command.arg("--max-block").arg(n.to_string());

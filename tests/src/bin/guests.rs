@@ -6,7 +6,8 @@ use memtrail_tests::{cpu, guest};
 use std::process::ExitCode;
 use std::time::Instant;
 
-const USAGE: &str = "usage: guests [--filter NAME] [--mode naive|block|loop|oracle] [--max-block N] [--show] [--list]
+const USAGE: &str =
+    "usage: guests [--filter NAME] [--mode naive|block|loop|paths|oracle] [--max-block N] [--show] [--list]
 
   --filter NAME   only guests whose name contains NAME
   --mode M        only this probe mode; `oracle` compares two runs of the oracle with each other
