@@ -23,8 +23,8 @@ use crate::table::{Block, Found, Table};
 use crate::{DecodeError, Noted, MOST_ACCESSES};
 use memtrail_model::{Access, Thread};
 use memtrail_ring::record::{is_note, special_words};
-use memtrail_ring::record::{left, CUT, END, FIRST_BLOCK, LEFT, SIGNAL, SIGRETURN, STATE};
-use memtrail_translate::plan::{LoopPlan, Plan, Step, FIRST, FS, GS, RSP};
+use memtrail_ring::record::{CUT, END, FIRST_BLOCK, LAST_BLOCK, SIGNAL, SIGRETURN, STATE};
+use memtrail_translate::plan::{LoopPlan, Plan, Side, Step, FIRST, FS, GS, RSP};
 
 /// How a block was left early: the CUT record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -197,7 +197,7 @@ impl InLoop {
 #[inline]
 fn record_words(table: &Table, words: &[u64], at: usize) -> Result<usize, DecodeError> {
     let head = words[at];
-    let need = if (FIRST_BLOCK..LEFT).contains(&head) {
+    let need = if (FIRST_BLOCK..=LAST_BLOCK).contains(&head) {
         let long = || table.hot(head).map(|hot| hot.words.into());
         match table.length(head).or_else(long) {
             Some(words) => words,
@@ -240,7 +240,7 @@ pub fn tail(table: &Table, words: &[u64], complete: usize) -> Result<Tail, Decod
     if at <= complete || matches!(words.get(at), Some(&END)) {
         return Ok(Tail { keep: at, lost: 0 });
     }
-    let whole = matches!(words[keep], CUT | STATE | LEFT..) || is_note(words[keep]);
+    let whole = matches!(words[keep], CUT | STATE) || is_note(words[keep]);
     Ok(Tail {
         keep: if whole { at } else { keep },
         lost: u64::from(!whole),
@@ -349,7 +349,7 @@ impl ThreadDecoder {
                 Err(DecodeError::UnknownBlock { id }) => return Ok(Fed::Unknown { id, at }),
                 words => at + words?,
             };
-            if !(FIRST_BLOCK..LEFT).contains(&words[at]) {
+            if words[at] < FIRST_BLOCK {
                 self.special(&words[at..next], consumer)?;
                 consumer.passed(1);
                 at = next;
@@ -423,20 +423,23 @@ impl ThreadDecoder {
             let (need, have) = (found.words, record.len());
             return Err(DecodeError::ShortRecord { at: 0, need, have });
         }
+        let side = found.side.and_then(|s| found.block.plan.sides.get(s));
         let (cut, next) = match words.get(next) {
             Some(&CUT) => {
                 let end = next + record_words(table, words, next)?;
-                (Some(parse_cut(found.block, &words[next..end])?), end)
+                let cut = parse_cut(found.block, &words[next..end])?;
+                if side.is_some() {
+                    return Err(DecodeError::CutWithoutBlock);
+                }
+                (Some(cut), end)
             }
-            Some(&head) if head >= LEFT => (Some(parse_left(found.block, head)?), next + 1),
-            _ => (None, next),
+            _ => (side.map(left), next),
         };
         self.load(&found, record)?;
         let block = found.block;
         if C::NEEDS_ADDRESSES || block.counts_need_derived {
             derive(block, &mut self.slots);
         }
-        let side = cut.filter(|c| !c.begun).and_then(|c| block.side(c.insn - 1));
         if let (Some(side), Some(LoopPlan::Affine { counter, .. })) = (side, &block.plan.looping) {
             let exit = &mut self.slots[FIRST as usize + block.plan.words as usize - 2];
             *exit = Block::before(side, counter, *exit);
@@ -527,22 +530,15 @@ fn wrapped_trips(counter: &Step) -> Option<u64> {
     (counter.low32 && by.unsigned_abs().is_power_of_two() && by.unsigned_abs() <= all).then(|| all / by.unsigned_abs())
 }
 
-/// A block left through a branch: cut at the instruction after it, which did not begin.
-fn parse_left(block: &Block, head: u64) -> Result<Cut, DecodeError> {
-    let branch = left(head).unwrap_or(u32::MAX);
-    match u16::try_from(branch).ok().filter(|&b| block.side(b).is_some()) {
-        Some(branch) => Ok(Cut {
-            insn: branch + 1,
-            rcx: 0,
-            rsi: 0,
-            rdi: 0,
-            lanes: 0,
-            begun: false,
-        }),
-        None => Err(DecodeError::BadCut {
-            insn: branch.into(),
-            insns: block.plan.insn_offsets.len(),
-        }),
+/// A block left through a way out: cut at the instruction after it, which did not begin.
+fn left(side: &Side) -> Cut {
+    Cut {
+        insn: side.insn.saturating_add(1),
+        rcx: 0,
+        rsi: 0,
+        rdi: 0,
+        lanes: 0,
+        begun: false,
     }
 }
 

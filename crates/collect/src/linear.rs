@@ -13,9 +13,9 @@ use crate::affine::moves;
 use crate::decode::{Consumer, InLoop, ThreadDecoder};
 use crate::follow::Turn;
 use crate::points::Points;
-use crate::table::{Block, Table};
+use crate::table::{Block, Hot, Table};
 use memtrail_model::{Access, Kind, Point, Thread};
-use memtrail_ring::record::{CUT, END, LEFT};
+use memtrail_ring::record::{CUT, END};
 use memtrail_translate::plan::{Addr, Derived, Lin, LoopPlan, PlannedAccess, Shape, Side, Step, FIRST, RSP, TERMS};
 
 /// Values by slot; a slot of a recipe fits a byte.
@@ -382,15 +382,12 @@ impl Recipes {
         Some(recipe)
     }
 
-    /// How the execution ended, by the word that follows its record.
+    /// How an execution ended, by its record.
     #[inline]
-    pub fn exit<'r>(&'r self, recipe: &'r Recipe, follows: u64) -> Option<&'r Exit> {
-        match follows {
-            LEFT.. => part(&self.sides, recipe.sides, recipe.side_count)
-                .iter()
-                .find(|s| u64::from(s.insn) == follows - LEFT),
-            CUT | END => None,
-            _ => Some(&recipe.end),
+    pub fn exit<'r>(&'r self, recipe: &'r Recipe, hot: &Hot) -> Option<&'r Exit> {
+        match hot.side {
+            0 => Some(&recipe.end),
+            side => part(&self.sides, recipe.sides, recipe.side_count).get(usize::from(side) - 1),
         }
     }
 
@@ -503,7 +500,7 @@ impl Recipes {
         let length = 1 + self.free(body).len();
         while let Some(record) = words.get(at..at + length + 1) {
             let (head, follows) = (record[0], record[length]);
-            let whole = !matches!(follows, CUT | END | LEFT..);
+            let whole = !matches!(follows, CUT | END);
             if head != steady || !whole || !consumer.takes(wanted::<FETCH>(&recipe.end)) {
                 break;
             }
@@ -659,9 +656,10 @@ impl ThreadDecoder {
             let Some(&follows) = words.get(next) else { break };
             let Some(hot) = table.hot(head) else { break };
             let Some(recipe) = recipes.get(hot.block) else { break };
-            let Some(exit) = recipes.exit(recipe, follows) else {
+            let Some(exit) = recipes.exit(recipe, hot).filter(|_| !matches!(follows, CUT | END)) else {
                 break;
             };
+            let left = hot.side > 0;
             let body = &recipe.body;
             if body.terms == 0 || !consumer.takes(wanted::<FETCH>(exit)) {
                 break;
@@ -678,22 +676,21 @@ impl ThreadDecoder {
                 let block = &table.blocks()[hot.block as usize];
                 tells = block.turn != Turn::None || consumer.bends(block);
                 let found = (hot.block, block);
-                recipes.follow::<C, FETCH>(self.thread, found, body, (exit, follows >= LEFT), slots, consumer)
+                recipes.follow::<C, FETCH>(self.thread, found, body, (exit, left), slots, consumer)
             } else {
                 recipes.execute::<C, FETCH>(self.thread, hot.block, body, exit, slots, consumer)
             };
             at = next;
             in_loop = None;
-            if follows >= LEFT {
-                at += 1;
-            } else if body.repeat != 0 {
+            if body.repeat != 0 && !left {
                 recipes.step(body, slots);
                 in_loop = Some(hot.block);
             }
             slots[RSP as usize] = rsp;
             // If there is something to tell of every iteration they come one by one.
             if in_loop.is_some() && !tells {
-                let steady = head + u64::from(!hot.role.is_steady());
+                let block = &table.blocks()[hot.block as usize];
+                let steady = u64::from(block.id + block.plan.steady_ids());
                 at = recipes.iterate::<C, FETCH>(self.thread, hot.block, recipe, steady, slots, words, at, consumer);
             }
         }

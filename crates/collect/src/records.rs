@@ -13,7 +13,6 @@ use crate::linear::{capture, wanted, Body, Exit, Recipes, Slots, COPIED, NO_RECI
 use crate::table::Table;
 use crate::DecodeError;
 use memtrail_model::{Access, Thread};
-use memtrail_ring::record::{FIRST_BLOCK, LEFT};
 use memtrail_translate::plan::{FIRST, RSP};
 
 /// Records of one thread, one after the other.
@@ -37,9 +36,8 @@ struct Kind {
     block: u32,
     /// Its head, or 0 if it is no block's record, or one that cannot be.
     head: u32,
-    /// Values of the record, and all of its words.
+    /// Values of the record.
     values: u16,
-    words: u16,
     /// A later iteration of a partly steady loop.
     steady: bool,
     /// The block was left through a branch.
@@ -64,9 +62,9 @@ impl Kinds {
         self.kinds.clear();
     }
 
-    /// Adds the records with this head and so many values, followed by LEFT or by nothing (0).
-    pub fn push(&mut self, table: &Table, head: u64, values: usize, left: u64) {
-        self.kinds.push(block(table, head, values, left).unwrap_or(OTHER));
+    /// Adds the records with this head and so many values.
+    pub fn push(&mut self, table: &Table, head: u64, values: usize) {
+        self.kinds.push(block(table, head, values).unwrap_or(OTHER));
     }
 
     /// Adds other records. `cuts`: they may tell how the record before them ended.
@@ -90,7 +88,6 @@ const OTHER: Kind = Kind {
     block: 0,
     head: 0,
     values: 0,
-    words: 0,
     steady: false,
     left: false,
     cuts: false,
@@ -98,25 +95,20 @@ const OTHER: Kind = Kind {
 };
 
 /// What is known of a block's record; `None` if there is no such block.
-fn block(table: &Table, head: u64, values: usize, left: u64) -> Option<Kind> {
+fn block(table: &Table, head: u64, values: usize) -> Option<Kind> {
     let hot = table.hot(head)?;
-    let mut exit = OTHER.exit;
-    exit.insn = left as u16;
     let kind = Kind {
-        exit,
         block: hot.block,
         head: u32::try_from(head)
             .ok()
             .filter(|_| usize::from(hot.words) == values + 1)?,
         values: hot.words - 1,
-        words: hot.words + u16::from(left != 0),
         steady: hot.role.is_steady(),
-        left: left != 0,
+        left: hot.side > 0,
         ..OTHER
     };
     let recipe = table.recipes().get(hot.block)?;
-    // If it was not left early it is as if a block followed.
-    let exit = table.recipes().exit(recipe, left.max(FIRST_BLOCK));
+    let exit = table.recipes().exit(recipe, hot);
     Some(match exit.filter(|_| values <= SLOTS - FIRST as usize) {
         Some(&exit) => Kind {
             body: recipe.body,
@@ -182,7 +174,7 @@ fn expand_plain(
         slots[RSP as usize] = rsp;
         done.records += 1;
         done.values += kind.values as usize;
-        done.words += u64::from(kind.words);
+        done.words += u64::from(kind.values) + 1;
         done.accesses += kind.exit.accesses as usize;
     }
     done
@@ -260,7 +252,7 @@ impl ThreadDecoder {
             let all = values;
             (next, values) = (Some(after), others);
             taken += 1;
-            words += u64::from(kind.words);
+            words += u64::from(kind.values) + 1;
             if !takes {
                 self.leave(table, slots, in_loop);
                 self.any(table, kind, own, consumer)?;
@@ -305,9 +297,7 @@ impl ThreadDecoder {
         record.clear();
         record.push(kind.head.into());
         record.extend_from_slice(values);
-        let follows = [LEFT | u64::from(kind.exit.insn)];
-        let follows = &follows[..usize::from(kind.left)];
-        let done = self.block(table, &record, follows, 0, consumer);
+        let done = self.block(table, &record, &[], 0, consumer);
         record.clear();
         self.held = record;
         done.map(|_| ())

@@ -15,7 +15,7 @@ use crate::consume::Tally;
 use crate::decode::{step_by, Consumer, InLoop, ThreadDecoder};
 use crate::table::{Block, Carry, Hot, Role, Table};
 use crate::MOST_ACCESSES;
-use memtrail_ring::record::{CUT, END, LEFT};
+use memtrail_ring::record::{CUT, END};
 use memtrail_translate::plan::{LoopPlan, Plan, FIRST, RSP};
 
 const NO_BLOCK: u32 = u32::MAX;
@@ -50,7 +50,7 @@ impl Skim<'_> {
         let next = at + length;
         let &follows = self.words.get(next)?;
         let hot = self.table.hot(head)?;
-        let ordinary = !matches!(follows, CUT | END | LEFT..);
+        let ordinary = !matches!(follows, CUT | END);
         if let (true, Role::Straight, Carry::Add(by)) = (ordinary, hot.role, hot.carry) {
             self.progress.block = NO_BLOCK;
             self.rsp = self.rsp.wrapping_add(by as i64 as u64);
@@ -59,7 +59,7 @@ impl Skim<'_> {
             return Some(next);
         }
         if follows == head {
-            if let (Role::Steady, Carry::Add(by)) = (hot.role, hot.carry) {
+            if let (Role::Steady, 0, Carry::Add(by)) = (hot.role, hot.side, hot.carry) {
                 return self.iterations(head, hot, by, at, length);
             }
         }
@@ -92,7 +92,11 @@ impl Skim<'_> {
     /// Counts all iterations of a loop that has one record.
     fn affine(&mut self, hot: &Hot, follows: u64, at: usize, next: usize) -> Option<usize> {
         let block = self.table.blocks().get(hot.block as usize)?;
-        let (Some(LoopPlan::Affine { counter, .. }), Carry::Add(by)) = (&block.plan.looping, hot.carry) else {
+        let (whole, Carry::Add(by)) = self.table.whole(hot) else {
+            return None;
+        };
+        let (Some(LoopPlan::Affine { counter, .. }), false) = (&block.plan.looping, matches!(follows, CUT | END))
+        else {
             return None;
         };
         let record = &self.words[at..next];
@@ -101,15 +105,10 @@ impl Skim<'_> {
             slot => *record.get(usize::from(slot.checked_sub(FIRST)?) + 1)?,
         };
         let mut exit = *record.last()?;
-        let side = match follows {
-            CUT | END => return None,
-            LEFT.. => {
-                let insn = u16::try_from(follows - LEFT).ok()?;
-                exit = Block::before(block.side(insn)?, counter, exit);
-                Some(self.table.left(hot, follows - LEFT)?)
-            }
-            _ => None,
-        };
+        let side = block.plan.sides.get(usize::from(hot.side).wrapping_sub(1));
+        if let Some(side) = side {
+            exit = Block::before(side, counter, exit);
+        }
         let trips = Plan::trips(counter, entry, exit);
         let each = block.plan.accesses.len().max(1) as u64;
         // What is impossible, or all but, is looked at more closely elsewhere.
@@ -117,31 +116,24 @@ impl Skim<'_> {
             return None;
         }
         let mut rsp = self.rsp.wrapping_add((by as i64 as u64).wrapping_mul(trips));
-        let mut leaf = hot.leaf;
-        if let Some((outcome, carry)) = side {
-            leaf += outcome - hot.outcome;
-            let Carry::Add(by) = carry else { return None };
+        if side.is_some() {
+            let Carry::Add(by) = hot.carry else { return None };
             rsp = rsp.wrapping_add(by as i64 as u64);
-            self.tally.add(outcome, 1)?;
+            self.tally.add(hot.outcome, 1)?;
         }
-        self.tally.add(hot.outcome, trips)?;
-        self.tally.leaves.push(leaf);
+        self.tally.add(whole, trips)?;
+        self.tally.leaves.push(hot.leaf);
         self.rsp = rsp;
         self.progress.block = NO_BLOCK;
-        Some(next + usize::from(side.is_some()))
+        Some(next)
     }
 
     #[inline(always)]
-    fn other(&mut self, hot: &Hot, follows: u64, at: usize, mut next: usize) -> Option<usize> {
-        let (mut outcome, mut carry) = (hot.outcome, hot.carry);
-        let left = follows >= LEFT;
-        if left {
-            (outcome, carry) = self.table.left(hot, follows - LEFT)?;
-            next += 1;
-        } else if follows == CUT || follows == END {
+    fn other(&mut self, hot: &Hot, follows: u64, at: usize, next: usize) -> Option<usize> {
+        if follows == CUT || follows == END {
             return None;
         }
-        let rsp = match carry {
+        let rsp = match hot.carry {
             Carry::Add(by) => self.rsp.wrapping_add(by as i64 as u64),
             Carry::Set(word, by) => self.words[at + word as usize].wrapping_add(by as i64 as u64),
             Carry::Other => return None,
@@ -162,11 +154,11 @@ impl Skim<'_> {
             }
             _ => return None,
         }
-        if left {
+        if hot.side > 0 {
             self.progress.block = NO_BLOCK;
         }
-        self.tally.add(outcome, 1)?;
-        self.tally.leaves.push(hot.leaf + (outcome - hot.outcome));
+        self.tally.add(hot.outcome, 1)?;
+        self.tally.leaves.push(hot.leaf);
         self.rsp = rsp;
         Some(next)
     }

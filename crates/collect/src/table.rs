@@ -60,6 +60,8 @@ pub struct Found<'t> {
     pub index: u32,
     /// The record of a later iteration of a partly steady loop.
     pub steady: bool,
+    /// The way out before its end through which the block was left, by its place in the plan's sides.
+    pub side: Option<usize>,
     /// Words of the record, header included.
     pub words: usize,
 }
@@ -71,14 +73,14 @@ pub(crate) struct Hot {
     /// Words of the record, header included; 0 if the id means nothing (yet).
     pub words: u16,
     pub role: Role,
-    /// Ways out before the end whose counts are fixed.
-    pub sides: u8,
+    /// 1 + the way out before its end through which the block was left; 0 for a whole record.
+    pub side: u8,
     pub carry: Carry,
     /// Index into [`Table::blocks`].
     pub block: u32,
-    /// Index into [`Table::outcomes`] and the ways out of a whole execution; its sides follow.
+    /// Index into [`Table::outcomes`] and the ways out: those of a whole execution, then those of its sides.
     pub outcome: u32,
-    /// The number of the leaf that is the whole record; those left early follow.
+    /// The number of its leaf.
     pub leaf: u32,
 }
 
@@ -117,17 +119,10 @@ pub(crate) enum Carry {
     Other,
 }
 
-/// A way out of a block before its end.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Way {
-    pub insn: u16,
-    pub carry: Carry,
-}
-
 const NOTHING: Hot = Hot {
     words: 0,
     role: Role::Other,
-    sides: 0,
+    side: 0,
     carry: Carry::Other,
     block: 0,
     outcome: 0,
@@ -150,8 +145,8 @@ pub struct Table {
     /// Leaves in all.
     leaves: u32,
     outcomes: Vec<Counts>,
-    /// As `outcomes`; the end of a block is the way out past its last instruction.
-    ways: Vec<Way>,
+    /// As `outcomes`.
+    carries: Vec<Carry>,
 }
 
 impl Table {
@@ -166,7 +161,7 @@ impl Table {
             lengths: Vec::new(),
             leaves: 0,
             outcomes: Vec::new(),
-            ways: Vec::new(),
+            carries: Vec::new(),
         }
     }
 
@@ -210,13 +205,11 @@ impl Table {
         &self.outcomes
     }
 
-    /// The outcome and the stack pointer of a record left through branch `insn`, if its counts are fixed.
+    /// How a whole execution moves the stack pointer, of a record's block.
     #[inline]
-    pub(crate) fn left(&self, hot: &Hot, insn: u64) -> Option<(u32, Carry)> {
-        let first = hot.outcome as usize + 1;
-        let ways = &self.ways[first..first + hot.sides as usize];
-        let i = ways.iter().position(|w| u64::from(w.insn) == insn)?;
-        Some(((first + i) as u32, ways[i].carry))
+    pub(crate) fn whole(&self, hot: &Hot) -> (u32, Carry) {
+        let outcome = hot.outcome - u32::from(hot.side);
+        (outcome, self.carries[outcome as usize])
     }
 
     /// Adds a block from its code.
@@ -287,27 +280,26 @@ impl Table {
             block.fetches = self.points.fetches(&block.plan);
         }
         let outcome = self.outcomes.len() as u32;
-        let ways = block.ways();
-        for way in &ways {
-            let whole = way.insn == u16::MAX;
-            let left = || Fixed::until(&block.plan, way.insn);
-            self.outcomes.push(if whole { block.fixed.counts } else { left() });
-        }
-        for (i, entry) in self.ids[first..end].iter_mut().enumerate() {
-            let steady = i > 0;
+        let carries = block.carries();
+        self.outcomes.push(block.fixed.counts);
+        let left = |side: &Side| Fixed::until(&block.plan, side.insn);
+        self.outcomes.extend(block.plan.sides.iter().map(left));
+        for (n, entry) in self.ids[first..end].iter_mut().enumerate() {
+            let record = block.plan.record(n as u32);
+            let side = record.side.map_or(0, |s| s as u8 + 1);
             *entry = Hot {
-                words: block.record_words(steady),
-                role: block.role(steady),
-                sides: (ways.len() - 1) as u8,
-                carry: ways[0].carry,
+                words: record.words,
+                role: block.role(record.steady),
+                side,
+                carry: carries[usize::from(side)],
                 block: self.blocks.len() as u32,
-                outcome,
-                leaf: self.leaves,
+                outcome: outcome + u32::from(side),
+                leaf: self.leaves + n as u32,
             };
-            self.leaves += 1 + block.plan.sides.len() as u32;
-            self.lengths[first + i] = u8::try_from(entry.words).unwrap_or(0);
+            self.lengths[first + n] = u8::try_from(entry.words).unwrap_or(0);
         }
-        self.ways.extend(ways);
+        self.leaves += block.plan.ids();
+        self.carries.extend(carries);
         self.recipes.push(&block);
         if self.numbers_fetches {
             self.recipes.push_fetches(&block);
@@ -338,6 +330,7 @@ impl Table {
             block: &self.blocks[hot.block as usize],
             index: hot.block,
             steady: hot.role.is_steady(),
+            side: usize::from(hot.side).checked_sub(1),
             words: hot.words.into(),
         })
     }
@@ -366,13 +359,6 @@ impl Block {
         }
     }
 
-    fn record_words(&self, steady: bool) -> u16 {
-        match (&self.plan.looping, steady) {
-            (Some(LoopPlan::Partly { free, .. }), true) => 1 + free.len() as u16,
-            _ => self.plan.words,
-        }
-    }
-
     fn role(&self, steady: bool) -> Role {
         let fixed = self.fixed.dynamic.is_empty();
         match &self.plan.looping {
@@ -390,23 +376,16 @@ impl Block {
         }
     }
 
-    /// The ways out: the end first, then the sides.
-    fn ways(&self) -> Vec<Way> {
-        let mut ways = vec![Way {
-            insn: u16::MAX,
-            carry: self.carry(&self.plan.exit_rsp),
-        }];
-        if self.role(false) != Role::Other {
-            let sides = self.plan.sides.iter().take(usize::from(u8::MAX));
-            ways.extend(sides.map(|s| Way {
-                insn: s.insn,
-                carry: self.carry(&s.rsp),
-            }));
-        }
-        ways
+    /// How the stack pointer moves: to the end first, then to the sides.
+    fn carries(&self) -> Vec<Carry> {
+        let plan = &self.plan;
+        let end = self.carry(&plan.exit_rsp, plan.words);
+        let sides = plan.sides.iter().map(|s| self.carry(&s.rsp, s.words));
+        [end].into_iter().chain(sides).collect()
     }
 
-    fn carry(&self, rsp: &Lin) -> Carry {
+    /// To `rsp`, if the record has so many words.
+    fn carry(&self, rsp: &Lin, words: u16) -> Carry {
         let Ok(add) = i32::try_from(rsp.c as i64) else {
             return Carry::Other;
         };
@@ -414,7 +393,7 @@ impl Block {
             [(RSP, 1)] => Carry::Add(add),
             // The records of later iterations have not all the words.
             &[(slot, 1)] if self.plan.looping.is_none() => match slot.checked_sub(FIRST) {
-                Some(i) if usize::from(i) < self.captured() => Carry::Set(i + 1, add),
+                Some(i) if i + 1 < words => Carry::Set(i + 1, add),
                 _ => Carry::Other,
             },
             _ => Carry::Other,

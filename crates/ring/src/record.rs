@@ -2,7 +2,7 @@
 //!
 //! A record is a header word and a number of value words that follows from the header alone.
 //! Header values below [`FIRST_BLOCK`] are special records; all others are block ids, whose
-//! length and meaning the block's plan gives. Zero never heads a record.
+//! length and meaning the block's plan gives: a block has one for its whole record, and one for each way out of it. Zero never heads a record.
 
 /// `[END]`: the rest of this buffer is unused.
 pub const END: u64 = 1;
@@ -62,19 +62,6 @@ pub const fn is_note(head: u64) -> bool {
     ALLOC <= head && head <= FORKED
 }
 
-/// `[LEFT | k]`: the block (or loop) record just before this one was left through the branch that is its instruction
-/// number `k`. Its later captures were not made. For a loop record, the last word is the counter at that branch.
-pub const LEFT: u64 = 0xffff_ffff_8000_0000;
-
-/// The branch a LEFT record names.
-pub const fn left(head: u64) -> Option<u32> {
-    if head >= LEFT {
-        Some((head - LEFT) as u32)
-    } else {
-        None
-    }
-}
-
 /// First header value that is a block id.
 pub const FIRST_BLOCK: u64 = 64;
 /// Block ids stay below this: they are stored with a sign-extended 32-bit immediate.
@@ -92,7 +79,6 @@ pub const fn special_words(head: u64) -> Option<usize> {
         ALLOC | NAME => Some(5),
         REALLOC | REMAPPED => Some(6),
         MAPPED => Some(7),
-        LEFT.. => Some(1),
         _ => None,
     }
 }

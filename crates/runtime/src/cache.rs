@@ -408,10 +408,7 @@ impl Cache {
         let ids = block.plan.ids();
         let id = process::define_block(ids, block.pc, stretches, code);
         let number = self.blocks.len() as u32;
-        self.paths.learn(id, number, block.plan.words as usize);
-        if ids > 1 {
-            self.paths.learn(id + 1, number, block.steady_words());
-        }
+        self.paths.learn(id, number, &block.plan);
         let a = self.arena(block.pc);
         let arena = &self.arenas[a];
         let place = Place {

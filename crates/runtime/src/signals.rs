@@ -329,15 +329,13 @@ fn settle(t: &mut Thread, block: &Block, site: &Site, fpstate: u64) {
     if t.buffer == 0 || site.recorded == Recorded::Nothing {
         return;
     }
-    if site.leaving && site.recorded == Recorded::Done {
-        buffer::push(t, &[record::LEFT | (site.done as u64 - 1)]);
+    let words = block.record_words(site.steady);
+    if site.leaving {
+        let side = block.plan.sides.iter().find(|s| s.insn + 1 == site.done);
+        let words = side.filter(|_| !site.steady).map_or(words, |s| s.words.into());
+        t.cursor += 8 * words as u64;
         return;
     }
-    let words = if site.steady {
-        block.steady_words()
-    } else {
-        block.plan.words as usize
-    };
     let whole = site.done as usize == block.insns.len();
     // The store that begins a record is at most a page's width from the guard: words past it go to the next buffer.
     let room = (t.buffer + ring::BUFFER_BYTES as u64 - t.cursor) / 8;

@@ -5,7 +5,7 @@
 //! sink that only counts, one by one and with loops taken whole. Each is done several times, and the least time counts.
 use memtrail_collect::{Counter, State, ThreadDecoder};
 use memtrail_model::{Access, AccessSink, LoopRun, Thread};
-use memtrail_trace::{accesses, stream, Compressor, Expansion, Known, Reader, Selection};
+use memtrail_trace::{accesses, stream, Compressor, Known, Reader, Selection};
 use std::error::Error;
 use std::fs::File;
 use std::io::BufReader;
@@ -59,7 +59,7 @@ fn pieces(reader: &mut Reader<BufReader<File>>, known: &Known) -> Result<Vec<Pie
             all += words.len();
             all < ENOUGH
         };
-        Expansion::new(&stream).each(&known.leaves, chunk.head.stream.words, take)?;
+        stream.words(chunk.head.stream.words, take)?;
         if all >= ENOUGH {
             break;
         }

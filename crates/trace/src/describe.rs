@@ -334,7 +334,6 @@ impl<F: FnMut(Descriptor) -> bool> Walk<'_, F> {
 
     fn leaf(&mut self, key: u32, parameters: &[u64], cut: bool, list: &mut Vec<Descriptor>) {
         let mut words = Words {
-            leaves: &self.known.leaves,
             words: std::mem::take(&mut self.words),
         };
         words.words.clear();

@@ -326,20 +326,10 @@ fn list(fields: &mut Fields<'_>) -> Result<Vec<u64>, Bad> {
     (0..length).map(|_| fields.number()).collect()
 }
 
-/// The words of a stream, in batches.
-#[derive(Debug)]
-pub struct Expansion<'s> {
-    stream: &'s Stream,
-}
-
-impl<'s> Expansion<'s> {
-    pub fn new(stream: &'s Stream) -> Expansion<'s> {
-        Expansion { stream }
-    }
-
+impl Stream {
     /// Hands all words to `take`, in batches of whole records, until it says no or `most` have been handed over. `Err` if there
     /// are more, or less.
-    pub fn each(&self, leaves: &Leaves, most: u64, take: impl FnMut(&[u64]) -> bool) -> Result<(), Bad> {
-        walk(self.stream, leaves, most, &mut Plainly(take))
+    pub fn words(&self, most: u64, take: impl FnMut(&[u64]) -> bool) -> Result<(), Bad> {
+        walk(self, most, &mut Plainly(take))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Whoever takes the words is told of loops, and can have iterations of them left out. What is no loop can also be taken without ever
 //! being words.
-use crate::leaves::{Frame, Leaves, Words};
+use crate::leaves::Words;
 use crate::stream::Stream;
 use crate::varint::Bad;
 use memtrail_descriptor::{Definition, Dictionary, Events};
@@ -57,9 +57,7 @@ const FEWEST_EVENTS: u64 = 64;
 /// A walk through a stream, loop by loop.
 struct Walk<'w, D> {
     dictionary: &'w Dictionary,
-    /// By kind.
-    frames: Vec<Option<Frame>>,
-    words: Words<'w>,
+    words: Words,
     left: Option<u64>,
     stopped: bool,
     drive: &'w mut D,
@@ -104,15 +102,6 @@ impl<D: Drive> Walk<'_, D> {
     }
 
     fn event(&mut self, kind: u32, parameters: &[u64]) -> bool {
-        if let Some(frame) = self.frames[kind as usize] {
-            let words = &mut self.words.words;
-            words.push(frame.head);
-            words.extend_from_slice(parameters);
-            if frame.left != 0 {
-                words.push(frame.left);
-            }
-            return words.len() < BATCH || self.deliver();
-        }
         match self.dictionary.definition(kind) {
             Definition::Leaf(key) => {
                 self.words.push(*key, parameters);
@@ -173,23 +162,12 @@ impl<D: Drive> Walk<'_, D> {
     }
 }
 
-/// What stands around the parameters of each kind that is a record.
-fn frames(dictionary: &Dictionary, leaves: &Leaves) -> Vec<Option<Frame>> {
-    let leaf = |kind| match dictionary.definition(kind) {
-        Definition::Leaf(key) => leaves.frame(*key),
-        Definition::Loop(_) => None,
-    };
-    (0..dictionary.len() as u32).map(leaf).collect()
-}
-
 /// Hands all words of a stream over, which are so many.
-pub(crate) fn walk(stream: &Stream, leaves: &Leaves, most: u64, drive: &mut impl Drive) -> Result<(), Bad> {
+pub(crate) fn walk(stream: &Stream, most: u64, drive: &mut impl Drive) -> Result<(), Bad> {
     let events = &stream.events;
     let mut walk = Walk {
         dictionary: &events.dictionary,
-        frames: frames(&events.dictionary, leaves),
         words: Words {
-            leaves,
             words: Vec::with_capacity(2 * BATCH),
         },
         left: Some(most),

@@ -104,6 +104,16 @@ pub struct Capture {
     pub slot: Slot,
 }
 
+impl Capture {
+    /// Words of the record that it takes.
+    fn words(&self) -> u16 {
+        match self.atom {
+            Atom::Vector { words, .. } => words.into(),
+            _ => 1,
+        }
+    }
+}
+
 /// A decoded and planned block.
 pub struct Block {
     pub pc: u64,
@@ -127,10 +137,10 @@ impl Block {
     pub fn end(&self) -> u64 {
         self.insns.last().map_or(self.pc, |i| i.next_ip())
     }
-    /// Words of the record that later iterations of a partly affine loop write.
-    pub fn steady_words(&self) -> usize {
+    /// Words of a record: of an iteration after the first of a partly affine loop if it is `steady`.
+    pub fn record_words(&self, steady: bool) -> usize {
         match &self.plan.looping {
-            Some(LoopPlan::Partly { free, .. }) => 1 + free.len(),
+            Some(LoopPlan::Partly { free, .. }) if steady => 1 + free.len(),
             _ => self.plan.words as usize,
         }
     }
@@ -546,6 +556,7 @@ impl Scratch {
             insn: block.insns.len() as u16 - 1,
             rsp: self.machine.regs[RSP_REG],
             moved: 0,
+            words: 0,
         });
         block.ways.push(way);
         block.exit = Exit::Fall;
@@ -644,11 +655,7 @@ impl Scratch {
                 atom,
                 slot: next,
             });
-            next += if let Atom::Vector { words, .. } = atom {
-                words as Slot
-            } else {
-                1
-            };
+            next += block.captures.last().map_or(0, Capture::words);
         }
         let mut words = 1 + next - FIRST;
         if matches!(shape, Some(LoopShape::Affine { .. })) {
@@ -673,6 +680,12 @@ impl Scratch {
         }
         for side in &mut block.plan.sides {
             side.rsp = map_lin(&side.rsp, slot_of);
+            let captured = block.captures.iter().take_while(|c| c.pos <= side.insn);
+            side.words = match (&shape, captured.last()) {
+                (Some(_), _) => words,
+                (None, Some(last)) => last.slot - FIRST + 1 + last.words(),
+                (None, None) => 1,
+            };
         }
         block.plan.looping = shape.map(|shape| shape.settle(slot_of, &block.captures));
         if let Some((reg, _)) = block.counter() {

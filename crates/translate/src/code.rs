@@ -92,6 +92,12 @@ impl Code {
         self.put(&[0x49, 0xc7, 0x07]);
         self.put32(id);
     }
+    /// `mov qword [r15-back], imm`
+    pub fn change_id(&mut self, back: u32, id: u32) {
+        self.put(&[0x49, 0xc7]);
+        self.r15_operand(0, back.wrapping_neg());
+        self.put32(id);
+    }
     /// `mov qword [r15+disp], 0`
     pub fn capture_zero(&mut self, disp: u32) {
         self.put(&[0x49, 0xc7]);

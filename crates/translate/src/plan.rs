@@ -352,6 +352,19 @@ pub struct Side {
     pub rsp: Lin,
     /// In an affine loop: how far the counter has moved in this iteration when it is taken.
     pub moved: u64,
+    /// Words of a record that ends there: what is captured later is not in it. In a loop all of them.
+    pub words: u16,
+}
+
+/// What a record with a certain id is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// Words of the record, id included.
+    pub words: u16,
+    /// The way out before the end through which the block was left, by its place in [`Plan::sides`].
+    pub side: Option<u16>,
+    /// It is that of an iteration after the first.
+    pub steady: bool,
 }
 
 /// What kind of record a self-loop writes.
@@ -362,8 +375,8 @@ pub enum LoopPlan {
     /// (taken mod 2^32 if the step is `low32`). `counter` may be [`RSP`]. A whole execution without the last
     /// word's slot being used by any access: expressions never refer to it.
     Affine { steps: Vec<Step>, counter: Step },
-    /// The first iteration writes an ordinary record of `words` words under `id`; each later one
-    /// writes a record under `id + 1` with `free.len()` value words: the new values of the slots in `free`, in
+    /// The first iteration writes an ordinary record of `words` words; each later one
+    /// writes a *steady* one, with ids of its own and `free.len()` value words: the new values of the slots in `free`, in
     /// order. The slots in `steps` move by their steps; all others stay.
     Partly { steps: Vec<Step>, free: Vec<Slot> },
 }
@@ -434,12 +447,27 @@ impl Plan {
             None => (self.pc, self.pc.wrapping_add(self.bytes.into())),
         }
     }
-    /// Block ids this plan takes: two if iterations after the first have a record of their own.
+    /// Ids this plan takes: one for a whole record, one for each way out before the end, and the same again if iterations after the first
+    /// have records of their own. The first of them is the block's.
     pub fn ids(&self) -> u32 {
-        match self.looping {
-            Some(LoopPlan::Partly { .. }) => 2,
-            _ => 1,
-        }
+        let steady = matches!(self.looping, Some(LoopPlan::Partly { .. }));
+        (1 + self.sides.len() as u32) << u32::from(steady)
+    }
+    /// What a record with the `n`th of the block's ids is.
+    pub fn record(&self, n: u32) -> Record {
+        let each = 1 + self.sides.len() as u32;
+        let side = (n % each).checked_sub(1).map(|s| s as u16);
+        let steady = n >= each;
+        let words = match (&self.looping, side) {
+            (Some(LoopPlan::Partly { free, .. }), _) if steady => 1 + free.len() as u16,
+            (_, Some(side)) => self.sides[usize::from(side)].words,
+            _ => self.words,
+        };
+        Record { words, side, steady }
+    }
+    /// How far after the block's own id those of steady records begin.
+    pub fn steady_ids(&self) -> u32 {
+        1 + self.sides.len() as u32
     }
     /// Trip count of an affine loop from the counter's first and last values.
     pub fn trips(counter: &Step, entry: u64, exit: u64) -> u64 {

@@ -163,7 +163,7 @@ fn hold(code: &[u8], opts: &Options, entry: Entry) {
 fn plan_is_sound(block: &Block, opts: &Options) {
     let plan = &block.plan;
     assert!(plan.words as usize <= MAX_RECORD_WORDS, "{} words", plan.words);
-    assert!(block.steady_words() <= MAX_RECORD_WORDS);
+    assert!(block.record_words(true) <= MAX_RECORD_WORDS);
     assert!(!block.insns.is_empty() && block.insns.len() <= opts.max_block as usize);
     assert_eq!(block.insns.len(), plan.insn_offsets.len());
     assert!(block

@@ -130,8 +130,8 @@ impl<W: Write> Tree<'_, W> {
         if let Some(trips) = trips(block, parameters) {
             let _ = write!(text, " x{trips}");
         }
-        if let LeafName::Block { exit: Some(exit), .. } = name {
-            let insn = block.plan.sides.get(exit).map_or(0, |s| s.insn);
+        if let Some(side) = found.side {
+            let insn = block.plan.sides[side].insn;
             let (pc, _) = block.plan.instruction(insn);
             let offset = pc.wrapping_sub(block.plan.pc) as i64;
             let sign = if offset < 0 { '-' } else { '+' };

@@ -11,6 +11,7 @@
 use super::{BlockInfo, Cache, Entry};
 use alloc::vec::Vec;
 use memtrail_ring::{self as ring, record};
+use memtrail_translate::plan::Plan;
 use memtrail_translate::{Error, Exit, Options, Scratch, Stretch};
 
 /// Records looked at in a buffer.
@@ -51,6 +52,8 @@ struct Length {
     /// Block number + 1, 0 if there is none.
     block: u32,
     words: u16,
+    /// The instruction through which the block was left before its end.
+    exit: Option<u16>,
 }
 
 pub(super) struct Paths {
@@ -71,19 +74,23 @@ impl Paths {
         met: Vec::new(),
     };
 
-    /// Block `number` has this id.
-    pub fn learn(&mut self, id: u32, number: u32, words: usize) {
-        let id = id as usize;
-        if id >= MOST_IDS {
+    /// Block `number` has the ids from `id` on.
+    pub fn learn(&mut self, id: u32, number: u32, plan: &Plan) {
+        let end = (id + plan.ids()) as usize;
+        if end > MOST_IDS {
             return;
         }
-        if self.lengths.len() <= id {
-            self.lengths.resize(id + 1, Length::default());
+        if self.lengths.len() < end {
+            self.lengths.resize(end, Length::default());
         }
-        self.lengths[id] = Length {
-            block: number + 1,
-            words: words as u16,
-        };
+        for (n, length) in self.lengths[id as usize..end].iter_mut().enumerate() {
+            let record = plan.record(n as u32);
+            *length = Length {
+                block: number + 1,
+                words: record.words,
+                exit: record.side.map(|s| plan.sides[usize::from(s)].insn),
+            };
+        }
     }
 
     fn vote(&mut self, block: u32, exit: Option<u16>, next: u32) {
@@ -109,20 +116,15 @@ impl Paths {
     /// Goes through the records that `words` begins with.
     fn look(&mut self, words: &[u64]) {
         let mut at = 0;
-        let mut last: Option<u32> = None;
-        let mut exit = None;
+        let mut last = None;
         for _ in 0..SAMPLE {
             let Some(&head) = words.get(at) else { break };
-            if let Some(found) = self.lengths.get(head as usize).filter(|l| l.block != 0) {
-                let (block, length) = (found.block - 1, found.words);
-                if let Some(last) = last {
-                    self.vote(last, exit, block);
+            if let Some(&Length { block, words, exit }) = self.lengths.get(head as usize).filter(|l| l.block != 0) {
+                if let Some((last, exit)) = last {
+                    self.vote(last, exit, block - 1);
                 }
-                (last, exit) = (Some(block), None);
-                at += usize::from(length);
-            } else if let Some(branch) = record::left(head) {
-                exit = Some(branch as u16);
-                at += 1;
+                last = Some((block - 1, exit));
+                at += usize::from(words);
             } else {
                 let Some(length) = record::special_words(head) else { break };
                 last = None;

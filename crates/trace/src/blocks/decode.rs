@@ -94,7 +94,7 @@ impl<'c> Decoder<'c> {
         if flags & PIECES != 0 {
             plan.pieces = self.pieces()?;
         }
-        self.instructions(&mut plan, flags & AFFINE != 0)?;
+        self.instructions(&mut plan, flags)?;
         place(&mut plan)?;
         plan.exit_rsp = self.rsp()?;
         plan.looping = match flags & !(DERIVED | PIECES) {
@@ -146,7 +146,7 @@ impl<'c> Decoder<'c> {
         Ok(pieces)
     }
 
-    fn instructions(&mut self, plan: &mut Plan, affine: bool) -> Result<(), Bad> {
+    fn instructions(&mut self, plan: &mut Plan, flags: u8) -> Result<(), Bad> {
         let many = "a block is too long";
         loop {
             let insn = u16::try_from(plan.insn_offsets.len()).map_err(|_| many)?;
@@ -168,8 +168,21 @@ impl<'c> Decoder<'c> {
             }
             if byte & WAY_OUT != 0 {
                 let rsp = self.rsp()?;
-                let moved = if affine { self.rare().signed()? } else { 0 };
-                plan.sides.push(Side { insn, rsp, moved });
+                let moved = if flags & AFFINE != 0 { self.rare().signed()? } else { 0 };
+                let words = match plan.sides.last() {
+                    _ if flags & (AFFINE | PARTLY) != 0 => plan.words,
+                    last => last
+                        .map_or(1, |s| s.words)
+                        .checked_add(self.at(Column::Words).small()?)
+                        .filter(|&w| w <= plan.words)
+                        .ok_or("a way out has more words than the block")?,
+                };
+                plan.sides.push(Side {
+                    insn,
+                    rsp,
+                    moved,
+                    words,
+                });
             }
             if byte & LAST != 0 {
                 return Ok(());

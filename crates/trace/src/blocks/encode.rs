@@ -124,6 +124,7 @@ impl Encoder {
             .chain([plan.bytes]);
         let last = plan.insn_offsets.len() - 1;
         let affine = matches!(plan.looping, Some(LoopPlan::Affine { .. }));
+        let mut words = 1;
         for (i, (&begin, end)) in plan.insn_offsets.iter().zip(ends).enumerate() {
             let length = end - u32::from(begin);
             let count = accesses.iter().take_while(|a| usize::from(a.insn) == i).count();
@@ -146,6 +147,10 @@ impl Encoder {
                 self.rsp(&side.rsp);
                 if affine {
                     self.signed(Column::Rare, side.moved);
+                }
+                if plan.looping.is_none() {
+                    self.number(Column::Words, (side.words - words).into());
+                    words = side.words;
                 }
                 sides = rest;
             }
@@ -426,6 +431,11 @@ fn check(plan: &Plan) -> io::Result<()> {
         return Err(unfit("a block's ways out are not in order"));
     }
     let affine = matches!(plan.looping, Some(LoopPlan::Affine { .. }));
+    let least = if plan.looping.is_some() { plan.words } else { 1 };
+    let rising = plan.sides.is_sorted_by_key(|s| s.words);
+    if !rising || plan.sides.iter().any(|s| !(least..=plan.words).contains(&s.words)) {
+        return Err(unfit("a way out has other words than the block"));
+    }
     if !affine && plan.sides.iter().any(|s| s.moved != 0) {
         return Err(unfit("a counter moves in a block that has none"));
     }

@@ -14,7 +14,7 @@ pub use select::{Point, Selection};
 
 use crate::known::Known;
 use crate::reader::{Chunk, Ending, Reader};
-use crate::stream::{self, Decoding, Expansion, Stream};
+use crate::stream::{self, Decoding, Stream};
 use crate::Error;
 use memtrail_collect::{Consumer, State, ThreadDecoder};
 use memtrail_model::{AccessSink, Thread};
@@ -210,7 +210,7 @@ pub fn words<R: Read + Seek>(reader: &mut Reader<R>, known: &Known, chunk: &Chun
         all.extend_from_slice(words);
         true
     };
-    let expanded = Expansion::new(&stream).each(&known.leaves, chunk.head.stream.words, take);
+    let expanded = stream.words(chunk.head.stream.words, take);
     expanded.map_err(|what| Error::Damaged { at: chunk.at, what })?;
     Ok(all)
 }
@@ -226,7 +226,7 @@ pub(crate) fn feed<C: Consumer>(
 ) -> Result<bool, Error> {
     let mut failed = None;
     let mut stopped = false;
-    let expanded = Expansion::new(stream).each(&known.leaves, chunk.head.stream.words, |words| {
+    let expanded = stream.words(chunk.head.stream.words, |words| {
         failed = decoder.feed(&known.table, words, consumer).err();
         stopped = !go_on(consumer);
         failed.is_none() && !stopped

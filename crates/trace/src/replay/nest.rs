@@ -197,27 +197,27 @@ impl Survey<'_> {
     /// A record.
     fn leaf(&mut self, key: u32, values: &[Value]) -> Option<()> {
         self.records += 1;
-        let frame = self.known.leaves.frame(key)?;
-        let found = self.known.table.find(frame.head).filter(|found| !found.steady)?;
+        let found = self.known.table.find(key.into()).filter(|found| !found.steady)?;
         if self.records > MOST_RECORDS || found.words != values.len() + 1 {
             return None;
         }
         let block = found.block;
-        let words = found.words as u64 + u64::from(frame.left != 0);
+        let words = found.words as u64;
         self.words = self.words.checked_add(words.checked_mul(self.times()?)?)?;
         let mut slots = self.carried.to_vec();
         slots.extend_from_slice(values);
         match &block.plan.looping {
             None => {
-                let branch = memtrail_ring::record::left(frame.left);
-                let side = branch.and_then(|branch| block.side(branch as u16));
+                let side = found.side.and_then(|side| block.plan.sides.get(side));
+                // What was not captured matters to nobody.
+                slots.resize(block.plan.slots() - block.plan.derived.len(), Value::constant(0));
                 self.derive(block, &mut slots)?;
                 self.plan(block, &slots, side.map(|side| side.insn))?;
                 let exit = side.map_or(&block.plan.exit_rsp, |side| &side.rsp);
                 self.carried[RSP as usize] = Value::of(exit, &slots);
                 Some(())
             }
-            Some(LoopPlan::Affine { steps, counter }) if frame.left == 0 => {
+            Some(LoopPlan::Affine { steps, counter }) if found.side.is_none() => {
                 self.self_loop(block, &mut slots, steps, counter)
             }
             Some(_) => None,

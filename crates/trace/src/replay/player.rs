@@ -5,7 +5,7 @@ use super::select::{before, clip, segments, Part, Point};
 use crate::known::Known;
 use crate::leaves::{cuts, LeafName};
 use crate::reader::Chunk;
-use crate::stream::{Expansion, Stream};
+use crate::stream::Stream;
 use crate::varint::Bad;
 use crate::walk::{walk, Drive};
 use crate::Error;
@@ -137,7 +137,7 @@ impl<'k, S: AccessSink> Player<'k, S> {
                 nests: Vec::new(),
                 uneven: HashSet::new(),
             };
-            let expanded = walk(stream, &known.leaves, head.words, &mut driver);
+            let expanded = walk(stream, head.words, &mut driver);
             if let Some(source) = driver.failed {
                 return Err(Error::Decode { at: chunk.at, source });
             }
@@ -145,7 +145,7 @@ impl<'k, S: AccessSink> Player<'k, S> {
         }
         let mut failed: Option<DecodeError> = None;
         let mut stopped = false;
-        let expanded = Expansion::new(stream).each(&known.leaves, head.words, |words| {
+        let expanded = stream.words(head.words, |words| {
             let mut feed = || {
                 if counting {
                     let (state, passed) = (decoder.state(), counter.accesses());
@@ -274,14 +274,12 @@ impl<S: AccessSink> Driver<'_, '_, S> {
 fn kinds(dictionary: &Dictionary, known: &Known) -> Kinds {
     let mut kinds = Kinds::default();
     for kind in 0..dictionary.len() as u32 {
-        let frame = match dictionary.definition(kind) {
-            Definition::Leaf(key) => known.leaves.frame(*key),
-            Definition::Loop(_) => None,
-        };
         let first = first_leaf(dictionary, kind);
-        match frame.filter(|_| matches!(LeafName::of(first), LeafName::Block { .. })) {
-            Some(frame) => kinds.push(&known.table, frame.head, dictionary.arity(kind), frame.left),
-            None => kinds.push_other(cuts(first)),
+        match (dictionary.definition(kind), LeafName::of(first)) {
+            (Definition::Leaf(_), LeafName::Block { head }) => {
+                kinds.push(&known.table, head.into(), dictionary.arity(kind));
+            }
+            _ => kinds.push_other(cuts(first)),
         }
     }
     kinds

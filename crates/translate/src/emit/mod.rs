@@ -105,7 +105,7 @@ pub struct Site {
     pub steady: bool,
     pub rcx_saved: bool,
     pub rdx_saved: bool,
-    /// Leaving through a side exit that is not on record yet: that of instruction `done - 1`.
+    /// Leaving through the way out that is instruction `done - 1`: the record says so, and only the buffer pointer has yet to move.
     pub leaving: bool,
     /// Register standing in for r15, itself saved.
     pub stand_in: Option<u8>,
@@ -311,7 +311,7 @@ impl<'a> Emitter<'a> {
             None => self.block.plan.words as u32,
             Some(free) => 1 + free.len() as u32,
         };
-        self.begin_record(only.is_some() as u32);
+        self.begin_record();
         let mut next = 0;
         let n = self.straight_insns();
         for i in 0..=n {
@@ -340,8 +340,8 @@ impl<'a> Emitter<'a> {
             Way::NotTaken { next } => (next, insn.near_branch64(), true),
             Way::NotTo { expected } => {
                 match insn.flow_control() {
-                    FlowControl::Return => self.guarded_return(i, words, expected),
-                    _ => self.guarded_indirect(i, words, expected),
+                    FlowControl::Return => self.guarded_return(n, words, expected),
+                    _ => self.guarded_indirect(n, words, expected),
                 }
                 return true;
             }
@@ -359,21 +359,8 @@ impl<'a> Emitter<'a> {
         if self.now.in_loop {
             let counter = self.counter_register();
             self.cold.capture((words - 1) * 8, counter);
-            self.now.leaving = true;
-            self.mark_cold();
         }
-        self.close_record(words);
-        if self.recording() {
-            self.now.in_loop = false;
-            self.now.recorded = Recorded::Done;
-            self.now.leaving = true;
-            self.mark_cold();
-            self.cold.capture_id((memtrail_ring::record::LEFT as u32) | i as u32);
-            self.cold.advance(8);
-            self.now.recorded = Recorded::Nothing;
-            self.now.leaving = false;
-            self.mark_cold();
-        }
+        self.record_way_out(n, words, self.now);
         self.drop_stand_in();
         self.cold.align_for_patch(0, 5);
         self.cold.put(&[0xe9]);
@@ -386,17 +373,6 @@ impl<'a> Emitter<'a> {
         self.now.pc = SitePc::Const(on_at);
         self.mark();
         true
-    }
-
-    /// Out of the way: the record that is open ends here.
-    fn close_record(&mut self, words: u32) {
-        if self.now.recorded == Recorded::Open {
-            if !self.now.in_loop {
-                // The end of the record must be there, or moving past it could jump over the guard.
-                self.cold.capture_zero((words - 1) * 8);
-            }
-            self.cold.advance(words * 8);
-        }
     }
 
     /// Out of the way: r15 goes where it belongs.
@@ -431,7 +407,8 @@ impl<'a> Emitter<'a> {
     }
 
     /// A return inside a path: goes on if the return address is the expected one.
-    fn guarded_return(&mut self, i: usize, words: u32, expected: u64) {
+    fn guarded_return(&mut self, n: usize, words: u32, expected: u64) {
+        let i = usize::from(self.block.plan.sides[n].insn);
         self.now.done = i as u16;
         self.now.pc = SitePc::Const(self.block.insns[i].ip());
         self.mark();
@@ -450,10 +427,9 @@ impl<'a> Emitter<'a> {
         self.cold.put(&[0x48, 0x8d, 0x64, 0x24, 0x08]); // lea rsp, [rsp+8]
         self.now.rsp -= 8;
         self.mark_cold();
-        self.record_way_out(i, words);
-        self.now.rsp = on.rsp;
-        self.now.pc = SitePc::BelowStack;
-        self.mark_cold();
+        let done = i as u16 + 1;
+        let pc = SitePc::BelowStack;
+        self.record_way_out(n, words, Site { pc, done, ..on });
         self.drop_stand_in();
         self.cold.put(&[0x0f, 0xb7, 0x4c, 0x24, 0xf8]); // movzx ecx, word [rsp-8]
         self.cold.jump_table(RCX, at::RETURN_TABLE);
@@ -468,7 +444,8 @@ impl<'a> Emitter<'a> {
     }
 
     /// An indirect jump or call inside a path: goes on if it leads where it is expected to.
-    fn guarded_indirect(&mut self, i: usize, words: u32, expected: u64) {
+    fn guarded_indirect(&mut self, n: usize, words: u32, expected: u64) {
+        let i = usize::from(self.block.plan.sides[n].insn);
         let insn = self.block.insns[i];
         let back = (insn.flow_control() == FlowControl::IndirectCall).then(|| self.constant(insn.next_ip()));
         self.now.done = i as u16;
@@ -489,10 +466,9 @@ impl<'a> Emitter<'a> {
             self.now.rsp += 8;
             self.mark_cold();
         }
-        self.record_way_out(i, words);
-        self.now.rsp = on.rsp;
-        self.now.pc = SitePc::Rcx(0);
-        self.mark_cold();
+        let done = i as u16 + 1;
+        let pc = SitePc::Rcx(0);
+        self.record_way_out(n, words, Site { pc, done, ..on });
         self.drop_stand_in();
         self.cold.store_gs(at::SAVED_RDX, RDX);
         self.mark_cold();
@@ -520,17 +496,33 @@ impl<'a> Emitter<'a> {
         self.hot.jump(miss);
     }
 
-    /// Out of the way: the path is left with instruction `i`. Only when that is on record has the instruction happened.
-    fn record_way_out(&mut self, i: usize, words: u32) {
+    /// Out of the way: the block is left through way out number `n`, which the record tells by its id. From that moment on the state is `left`.
+    fn record_way_out(&mut self, n: usize, words: u32, left: Site) {
         if self.recording() {
-            self.close_record(words);
-            self.now.recorded = Recorded::Done;
-            self.mark_cold();
-            self.cold.capture_id((memtrail_ring::record::LEFT as u32) | i as u32);
-            self.cold.advance(8);
+            let id = self.id(Some(n));
+            if self.now.recorded == Recorded::Open {
+                let words = match &self.block.plan.looping {
+                    None => self.block.plan.sides[n].words.into(),
+                    Some(_) => words,
+                };
+                if let (Some(LoopPlan::Partly { .. }), 2..) = (&self.block.plan.looping, words) {
+                    // The end of the record must be there, or moving past it could jump over the guard.
+                    self.cold.capture_zero((words - 1) * 8);
+                }
+                self.cold.change_id(0, id);
+                self.now = Site { leaving: true, ..left };
+                self.mark_cold();
+                self.cold.advance(words * 8);
+            } else {
+                self.cold.change_id(words * 8, id);
+            }
         }
-        self.now.recorded = Recorded::Nothing;
-        self.now.done = i as u16 + 1;
+        self.now = Site {
+            recorded: Recorded::Nothing,
+            in_loop: false,
+            ..left
+        };
+        self.mark_cold();
     }
 
     fn mark_cold(&mut self) {
@@ -549,9 +541,19 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn begin_record(&mut self, plus: u32) {
+    /// The id of the records that are being written, or of those that end at way out number `side`.
+    fn id(&self, side: Option<usize>) -> u32 {
+        let steady = if self.now.steady {
+            self.block.plan.steady_ids()
+        } else {
+            0
+        };
+        self.place.id + steady + side.map_or(0, |n| n as u32 + 1)
+    }
+
+    fn begin_record(&mut self) {
         if self.recording() {
-            self.hot.capture_id(self.place.id + plus);
+            self.hot.capture_id(self.id(None));
             self.now.recorded = Recorded::Open;
             self.mark();
         } else {
@@ -574,7 +576,7 @@ impl<'a> Emitter<'a> {
     fn affine(&mut self) {
         let words = self.block.plan.words as u32;
         self.enter_stand_in();
-        self.begin_record(0);
+        self.begin_record();
         let block = self.block;
         for c in &block.captures {
             self.capture(c);
