@@ -450,24 +450,17 @@ impl Recipes {
         exit.rsp(slots)
     }
 
-    /// As [`Recipes::execute`], for a consumer that follows: tells it of the execution.
-    #[inline]
-    pub fn follow<C: Consumer, const FETCH: bool>(
+    /// As [`Recipes::execute`], but tells of the block's bends as well.
+    #[inline(never)]
+    pub fn execute_bending<C: Consumer, const FETCH: bool>(
         &self,
         thread: Thread,
         (index, block): (u32, &Block),
         body: &Body,
-        (exit, left): (&Exit, bool),
+        exit: &Exit,
         slots: &mut Slots,
         consumer: &mut C,
     ) -> u64 {
-        consumer.enters(thread, index, block, slots[RSP as usize]);
-        if left {
-            consumer.leaves(block, Some(exit.insn));
-        }
-        if !consumer.bends(block) {
-            return self.execute::<C, FETCH>(thread, index, body, exit, slots, consumer);
-        }
         let linear = self.prepare::<FETCH>(thread, index, body, exit, slots);
         let mut done = (0, 0);
         for (n, bend) in block.bends.iter().enumerate().take_while(|(_, b)| b.insn <= exit.insn) {
@@ -637,6 +630,22 @@ fn capture_any(slots: &mut Slots, values: &[u64]) {
     slots[from..from + values.len()].copy_from_slice(values);
 }
 
+/// Tells a consumer that follows of an execution, which was left through instruction `left` or came to its end. Returns whether bends are to be told, too.
+#[inline(always)]
+pub(crate) fn begin<C: Consumer>(
+    thread: Thread,
+    (index, block): (u32, &Block),
+    left: Option<u16>,
+    slots: &Slots,
+    consumer: &mut C,
+) -> bool {
+    consumer.enters(thread, index, block, slots[RSP as usize]);
+    if left.is_some() {
+        consumer.leaves(block, left);
+    }
+    consumer.bends(block)
+}
+
 impl ThreadDecoder {
     /// Expands records as far as there are recipes for them and nothing cuts them. Returns where to go on. With `FETCH` the table must
     /// number fetches.
@@ -647,7 +656,7 @@ impl ThreadDecoder {
         mut at: usize,
         consumer: &mut C,
     ) -> usize {
-        let begin = at;
+        let first = at;
         let recipes = table.recipes();
         let mut wide = self.wide.take().unwrap_or_else(|| Box::new([0; SLOTS]));
         let slots: &mut Slots = &mut wide;
@@ -673,14 +682,18 @@ impl ThreadDecoder {
             } else {
                 break;
             }
-            let mut tells = false;
-            let rsp = if following {
+            let (mut bends, mut tells) = (None, false);
+            if following {
                 let block = &table.blocks()[hot.block as usize];
-                tells = block.turn != Turn::None || consumer.bends(block);
-                let found = (hot.block, block);
-                recipes.follow::<C, FETCH>(self.thread, found, body, (exit, follows >= LEFT), slots, consumer)
-            } else {
-                recipes.execute::<C, FETCH>(self.thread, hot.block, body, exit, slots, consumer)
+                let left = (follows >= LEFT).then_some(exit.insn);
+                bends = begin(self.thread, (hot.block, block), left, slots, consumer).then_some(block);
+                tells = bends.is_some() || block.turn != Turn::None;
+            }
+            let rsp = match bends {
+                Some(block) => {
+                    recipes.execute_bending::<C, FETCH>(self.thread, (hot.block, block), body, exit, slots, consumer)
+                }
+                None => recipes.execute::<C, FETCH>(self.thread, hot.block, body, exit, slots, consumer),
             };
             at = next;
             in_loop = None;
@@ -697,7 +710,7 @@ impl ThreadDecoder {
                 at = recipes.iterate::<C, FETCH>(self.thread, hot.block, recipe, steady, slots, words, at, consumer);
             }
         }
-        if at > begin {
+        if at > first {
             self.leave(table, slots, in_loop);
         }
         self.wide = Some(wide);
