@@ -60,9 +60,9 @@ impl Form {
 #[repr(C)]
 struct LinearAccess {
     c: u64,
+    /// The instruction.
+    pc: u64,
     point: Point,
-    /// From the start of the block to the instruction.
-    offset: i32,
     size: u16,
     scales: [i16; TERMS],
     slots: [u8; TERMS],
@@ -83,7 +83,7 @@ impl LinearAccess {
             slots,
             kind: access.kind,
             size: u16::try_from(*size).ok()?,
-            offset: offset(block, access.insn)?,
+            pc: block.plan.instruction(access.insn).0,
             point: points.own,
         })
     }
@@ -91,12 +91,6 @@ impl LinearAccess {
     fn terms(&self) -> usize {
         self.scales.iter().filter(|&&s| s != 0).count()
     }
-}
-
-/// From the start of the block to an instruction.
-fn offset(block: &Block, insn: u16) -> Option<i32> {
-    let (pc, _) = block.plan.instruction(insn);
-    i32::try_from(pc.wrapping_sub(block.plan.pc) as i64).ok()
 }
 
 /// The address with its segment as one form.
@@ -221,7 +215,6 @@ struct Repeat {
 /// What all executions of a block have in common, ready for expansion; ranges are of the arrays in [`Recipes`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body {
-    pc: u64,
     accesses: u32,
     derived: u32,
     /// 1 + index of the [`Repeat`], 0 if it is no loop.
@@ -260,7 +253,6 @@ pub(crate) struct Recipes {
 
 pub(crate) const NO_RECIPE: Recipe = Recipe {
     body: Body {
-        pc: 0,
         accesses: 0,
         derived: 0,
         repeat: 0,
@@ -302,12 +294,12 @@ impl Recipes {
             return;
         }
         let fetch = |insn: u16| {
-            let (c, size) = block.plan.instruction(insn);
+            let (pc, size) = block.plan.instruction(insn);
             LinearAccess {
-                c,
-                // `make` has seen that both fit.
+                c: pc,
+                pc,
+                // `make` has seen that it fits.
                 size: size as u16,
-                offset: c.wrapping_sub(block.plan.pc) as i32,
                 point: block.fetch_point(insn),
                 scales: [0; TERMS],
                 slots: [RSP as u8; TERMS],
@@ -332,7 +324,7 @@ impl Recipes {
         if plan.slots() > SLOTS || matches!(plan.looping, Some(LoopPlan::Affine { .. })) {
             return None;
         }
-        let fits = |insn: u16| u16::try_from(plan.instruction(insn).1).is_ok() && offset(block, insn).is_some();
+        let fits = |insn: u16| u16::try_from(plan.instruction(insn).1).is_ok();
         if !(0..plan.insn_offsets.len() as u16).all(fits) {
             return None;
         }
@@ -351,7 +343,6 @@ impl Recipes {
         let index = |len: usize| u32::try_from(len).ok();
         let last = (plan.insn_offsets.len() as u16).wrapping_sub(1);
         let body = Body {
-            pc: plan.pc,
             accesses: index(self.accesses.len())?,
             derived: index(self.derived.len())?,
             repeat: match plan.looping {
@@ -419,7 +410,6 @@ impl Recipes {
         }
         Linear {
             thread,
-            pc: body.pc,
             accesses: if FETCH {
                 self.fetching(block, exit)
             } else {
@@ -550,7 +540,6 @@ fn part<T>(all: &[T], first: u32, count: u16) -> &[T] {
 #[derive(Clone, Copy, Debug)]
 pub struct Linear<'a> {
     pub thread: Thread,
-    pc: u64,
     accesses: &'a [LinearAccess],
     terms: u8,
     slots: &'a Slots,
@@ -599,7 +588,7 @@ impl Linear<'_> {
         for (access, place) in self.accesses.iter().zip(room) {
             *place = Access {
                 thread: self.thread,
-                pc: self.pc.wrapping_add(access.offset as i64 as u64),
+                pc: access.pc,
                 kind: access.kind,
                 addr: eval::<N>(access.c, &access.scales, &access.slots, self.slots),
                 size: access.size.into(),
