@@ -159,6 +159,18 @@ fn valid_files_are_read_exactly() {
 }
 
 #[test]
+fn paths_are_named_by_both_their_ends() {
+    let tree = dump(&valid("paths"), &["--tree"]).unwrap();
+    for line in [
+        "exit_code+0x1900..+0x1911 (3 pieces): rdi=0x10000, rsi=0x0",
+        "exit_code+0x1900..+0x1911 (3 pieces) left at exit_code+0x1804: rdi=0x20000, rsi=0x0",
+        "0x600000..0x5ffff0 (3 pieces) again left at 0x700000000000: rsi=0x3456",
+    ] {
+        assert!(tree.lines().any(|l| l.trim_start() == line), "{line} is not in\n{tree}");
+    }
+}
+
+#[test]
 fn the_independent_readers_agree_and_meet_everything() {
     let mut met = BTreeSet::new();
     for path in recordings("valid").iter().filter(|p| is_current(p)) {
@@ -288,10 +300,10 @@ fn paths() -> [Plan; 2] {
     let rsp = |c: i64| Lin::slot(RSP).offset(c as u64);
     let piece = |insn, pc, via| Piece { insn, pc, via };
     let calls = Plan {
-        pc: 0x50_1000,
+        pc: 0x40_1900,
         bytes: 26,
         insn_offsets: vec![0, 4, 9, 13, 14, 22],
-        pieces: vec![piece(2, 0x50_0800, Via::Call), piece(4, 0x50_1009, Via::Return)],
+        pieces: vec![piece(2, 0x40_1800, Via::Call), piece(4, 0x40_1909, Via::Return)],
         words: 3,
         derived: Vec::new(),
         accesses: vec![

@@ -60,9 +60,9 @@ impl Form {
 #[repr(C)]
 struct LinearAccess {
     c: u64,
+    /// The instruction.
+    pc: u64,
     point: Point,
-    /// From the start of the block to the instruction.
-    offset: i32,
     size: u16,
     scales: [i16; TERMS],
     slots: [u8; TERMS],
@@ -83,7 +83,7 @@ impl LinearAccess {
             slots,
             kind: access.kind,
             size: u16::try_from(*size).ok()?,
-            offset: offset(block, access.insn)?,
+            pc: block.plan.instruction(access.insn).0,
             point: points.own,
         })
     }
@@ -91,12 +91,6 @@ impl LinearAccess {
     fn terms(&self) -> usize {
         self.scales.iter().filter(|&&s| s != 0).count()
     }
-}
-
-/// From the start of the block to an instruction.
-fn offset(block: &Block, insn: u16) -> Option<i32> {
-    let (pc, _) = block.plan.instruction(insn);
-    i32::try_from(pc.wrapping_sub(block.plan.pc) as i64).ok()
 }
 
 /// The address with its segment as one form.
@@ -221,7 +215,6 @@ struct Repeat {
 /// What all executions of a block have in common, ready for expansion; ranges are of the arrays in [`Recipes`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body {
-    pc: u64,
     accesses: u32,
     derived: u32,
     /// 1 + index of the [`Repeat`], 0 if it is no loop.
@@ -260,7 +253,6 @@ pub(crate) struct Recipes {
 
 pub(crate) const NO_RECIPE: Recipe = Recipe {
     body: Body {
-        pc: 0,
         accesses: 0,
         derived: 0,
         repeat: 0,
@@ -302,12 +294,12 @@ impl Recipes {
             return;
         }
         let fetch = |insn: u16| {
-            let (c, size) = block.plan.instruction(insn);
+            let (pc, size) = block.plan.instruction(insn);
             LinearAccess {
-                c,
-                // `make` has seen that both fit.
+                c: pc,
+                pc,
+                // `make` has seen that it fits.
                 size: size as u16,
-                offset: c.wrapping_sub(block.plan.pc) as i32,
                 point: block.fetch_point(insn),
                 scales: [0; TERMS],
                 slots: [RSP as u8; TERMS],
@@ -332,7 +324,7 @@ impl Recipes {
         if plan.slots() > SLOTS || matches!(plan.looping, Some(LoopPlan::Affine { .. })) {
             return None;
         }
-        let fits = |insn: u16| u16::try_from(plan.instruction(insn).1).is_ok() && offset(block, insn).is_some();
+        let fits = |insn: u16| u16::try_from(plan.instruction(insn).1).is_ok();
         if !(0..plan.insn_offsets.len() as u16).all(fits) {
             return None;
         }
@@ -351,7 +343,6 @@ impl Recipes {
         let index = |len: usize| u32::try_from(len).ok();
         let last = (plan.insn_offsets.len() as u16).wrapping_sub(1);
         let body = Body {
-            pc: plan.pc,
             accesses: index(self.accesses.len())?,
             derived: index(self.derived.len())?,
             repeat: match plan.looping {
@@ -416,7 +407,6 @@ impl Recipes {
         }
         Linear {
             thread,
-            pc: body.pc,
             accesses: if FETCH {
                 self.fetching(block, exit)
             } else {
@@ -447,24 +437,17 @@ impl Recipes {
         exit.rsp(slots)
     }
 
-    /// As [`Recipes::execute`], for a consumer that follows: tells it of the execution.
-    #[inline]
-    pub fn follow<C: Consumer, const FETCH: bool>(
+    /// As [`Recipes::execute`], but tells of the block's bends as well.
+    #[inline(never)]
+    pub fn execute_bending<C: Consumer, const FETCH: bool>(
         &self,
         thread: Thread,
         (index, block): (u32, &Block),
         body: &Body,
-        (exit, left): (&Exit, bool),
+        exit: &Exit,
         slots: &mut Slots,
         consumer: &mut C,
     ) -> u64 {
-        consumer.enters(thread, index, block, slots[RSP as usize]);
-        if left {
-            consumer.leaves(block, Some(exit.insn));
-        }
-        if !consumer.bends(block) {
-            return self.execute::<C, FETCH>(thread, index, body, exit, slots, consumer);
-        }
         let linear = self.prepare::<FETCH>(thread, index, body, exit, slots);
         let mut done = (0, 0);
         for (n, bend) in block.bends.iter().enumerate().take_while(|(_, b)| b.insn <= exit.insn) {
@@ -554,7 +537,6 @@ fn part<T>(all: &[T], first: u32, count: u16) -> &[T] {
 #[derive(Clone, Copy, Debug)]
 pub struct Linear<'a> {
     pub thread: Thread,
-    pc: u64,
     accesses: &'a [LinearAccess],
     terms: u8,
     slots: &'a Slots,
@@ -603,7 +585,7 @@ impl Linear<'_> {
         for (access, place) in self.accesses.iter().zip(room) {
             *place = Access {
                 thread: self.thread,
-                pc: self.pc.wrapping_add(access.offset as i64 as u64),
+                pc: access.pc,
                 kind: access.kind,
                 addr: eval::<N>(access.c, &access.scales, &access.slots, self.slots),
                 size: access.size.into(),
@@ -634,6 +616,22 @@ fn capture_any(slots: &mut Slots, values: &[u64]) {
     slots[from..from + values.len()].copy_from_slice(values);
 }
 
+/// Tells a consumer that follows of an execution, which was left through instruction `left` or came to its end. Returns whether bends are to be told, too.
+#[inline(always)]
+pub(crate) fn begin<C: Consumer>(
+    thread: Thread,
+    (index, block): (u32, &Block),
+    left: Option<u16>,
+    slots: &Slots,
+    consumer: &mut C,
+) -> bool {
+    consumer.enters(thread, index, block, slots[RSP as usize]);
+    if left.is_some() {
+        consumer.leaves(block, left);
+    }
+    consumer.bends(block)
+}
+
 impl ThreadDecoder {
     /// Expands records as far as there are recipes for them and nothing cuts them. Returns where to go on. With `FETCH` the table must
     /// number fetches.
@@ -644,7 +642,7 @@ impl ThreadDecoder {
         mut at: usize,
         consumer: &mut C,
     ) -> usize {
-        let begin = at;
+        let first = at;
         let recipes = table.recipes();
         let mut wide = self.wide.take().unwrap_or_else(|| Box::new([0; SLOTS]));
         let slots: &mut Slots = &mut wide;
@@ -671,14 +669,18 @@ impl ThreadDecoder {
             } else {
                 break;
             }
-            let mut tells = false;
-            let rsp = if following {
+            let (mut bends, mut tells) = (None, false);
+            if following {
                 let block = &table.blocks()[hot.block as usize];
-                tells = block.turn != Turn::None || consumer.bends(block);
-                let found = (hot.block, block);
-                recipes.follow::<C, FETCH>(self.thread, found, body, (exit, left), slots, consumer)
-            } else {
-                recipes.execute::<C, FETCH>(self.thread, hot.block, body, exit, slots, consumer)
+                let way_out = left.then_some(exit.insn);
+                bends = begin(self.thread, (hot.block, block), way_out, slots, consumer).then_some(block);
+                tells = bends.is_some() || block.turn != Turn::None;
+            }
+            let rsp = match bends {
+                Some(block) => {
+                    recipes.execute_bending::<C, FETCH>(self.thread, (hot.block, block), body, exit, slots, consumer)
+                }
+                None => recipes.execute::<C, FETCH>(self.thread, hot.block, body, exit, slots, consumer),
             };
             at = next;
             in_loop = None;
@@ -694,7 +696,7 @@ impl ThreadDecoder {
                 at = recipes.iterate::<C, FETCH>(self.thread, hot.block, recipe, steady, slots, words, at, consumer);
             }
         }
-        if at > begin {
+        if at > first {
             self.leave(table, slots, in_loop);
         }
         self.wide = Some(wide);

@@ -9,7 +9,7 @@
 //! **Invariant.** What [`ThreadDecoder::feed_records`] takes gives what [`ThreadDecoder::feed`] gives for its words; it leaves alone
 //! whatever that has no recipe for, or what follows may cut short.
 use crate::decode::{Consumer, ThreadDecoder};
-use crate::linear::{capture, wanted, Body, Exit, Recipes, Slots, COPIED, NO_RECIPE, SLOTS};
+use crate::linear::{begin, capture, wanted, Body, Exit, Recipes, Slots, COPIED, NO_RECIPE, SLOTS};
 use crate::table::Table;
 use crate::DecodeError;
 use memtrail_model::{Access, Thread};
@@ -264,11 +264,15 @@ impl ThreadDecoder {
             } else {
                 capture(slots, all, own.len());
             }
-            let rsp = if following {
+            let mut bends = None;
+            if following {
                 let found = (*block, &table.blocks()[*block as usize]);
-                recipes.follow::<C, FETCH>(self.thread, found, body, (exit, kind.left), slots, consumer)
-            } else {
-                recipes.execute::<C, FETCH>(self.thread, *block, body, exit, slots, consumer)
+                let left = kind.left.then_some(exit.insn);
+                bends = begin(self.thread, found, left, slots, consumer).then_some(found);
+            }
+            let rsp = match bends {
+                Some(found) => recipes.execute_bending::<C, FETCH>(self.thread, found, body, exit, slots, consumer),
+                None => recipes.execute::<C, FETCH>(self.thread, *block, body, exit, slots, consumer),
             };
             in_loop = None;
             if body.repeat != 0 && !kind.left {

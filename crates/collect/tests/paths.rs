@@ -315,7 +315,8 @@ fn random(seed: u64) -> Both {
     let mut parts: Vec<Part> = Vec::new();
     for i in 0..6 {
         let behind = parts.last().map_or(0x800, |p| p.plan.end().1);
-        let pc = if rng.one_in(4) { behind } else { 0x1000 * (i + 1) };
+        let far = rng.pick(&[0, 0x7fff_0000_0000]);
+        let pc = if rng.one_in(4) { behind } else { far + 0x1000 * (i + 1) };
         parts.push(random_part(&mut rng, pc));
     }
     let paths: Vec<Vec<usize>> = (0..4)

@@ -58,7 +58,7 @@ pub struct BlockInfo {
     stop: Option<Stop>,
     /// Entered only from the stop in front of it.
     is_behind: bool,
-    /// Can be part of a path: it is no loop that has a record of its own.
+    /// Can be part of a path.
     joins: bool,
     /// A path can go on behind its end.
     onward: bool,
@@ -442,7 +442,7 @@ impl Cache {
             one_shot,
             stop: None,
             is_behind,
-            joins: !one_shot && block.plan.looping.is_none(),
+            joins: !one_shot && paths::can_join(&block.plan),
             onward: paths::goes_onward(block.exit),
             version: 0,
             before: None,

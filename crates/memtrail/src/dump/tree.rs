@@ -7,7 +7,8 @@
 //! ```
 //! A line is a loop, with its trip count, or a block, with the registers its accesses follow from: the value in the first iteration and, in
 //! brackets, how far it moves with each loop around it, the outermost first. A trip count that changes has the same. `x150` is a block
-//! that repeats itself so often in the first iteration, and `until` what its counter then is.
+//! that repeats itself so often in the first iteration, and `until` what its counter then is. A path is named by its first and its last
+//! instruction, `mm+0x15a8..+0x1204 (3 pieces)`.
 use super::{output, written};
 use crate::args::DumpArgs;
 use crate::info::Recording;
@@ -106,6 +107,20 @@ impl<W: Write> Tree<'_, W> {
         }
     }
 
+    /// Where a block begins; of a path also the last instruction, without its module if that is the same.
+    fn name(&self, plan: &Plan) -> String {
+        let mut text = self.places.name(self.process, plan.pc);
+        if !plan.pieces.is_empty() {
+            let last = self.places.name(self.process, plan.end().0);
+            let last = match (text.rsplit_once('+'), last.rsplit_once('+')) {
+                (Some((module, _)), Some((same, offset))) if module == same => format!("+{offset}"),
+                _ => last,
+            };
+            text = format!("{text}..{last} ({} pieces)", plan.pieces.len() + 1);
+        }
+        text
+    }
+
     fn leaf(&self, key: u32, parameters: &[Moving]) -> String {
         let name = LeafName::of(key);
         let found = match name {
@@ -122,7 +137,7 @@ impl<W: Write> Tree<'_, W> {
             return format!("{name:?}");
         };
         let block = found.block;
-        let mut text = self.places.name(self.process, block.plan.pc);
+        let mut text = self.name(&block.plan);
         if found.steady {
             text.push_str(" again");
         }
@@ -133,9 +148,10 @@ impl<W: Write> Tree<'_, W> {
         if let Some(side) = found.side {
             let insn = block.plan.sides[side].insn;
             let (pc, _) = block.plan.instruction(insn);
-            let offset = pc.wrapping_sub(block.plan.pc) as i64;
-            let sign = if offset < 0 { '-' } else { '+' };
-            let _ = write!(text, " left at {sign}{:#x}", offset.unsigned_abs());
+            let _ = match block.plan.pieces.is_empty() {
+                true => write!(text, " left at +{:#x}", pc.wrapping_sub(block.plan.pc)),
+                false => write!(text, " left at {}", self.places.name(self.process, pc)),
+            };
         }
         for (i, parameter) in parameters.iter().enumerate() {
             let slot = match &block.plan.looping {

@@ -11,7 +11,7 @@
 use super::{BlockInfo, Cache, Entry};
 use alloc::vec::Vec;
 use memtrail_ring::{self as ring, record};
-use memtrail_translate::plan::Plan;
+use memtrail_translate::plan::{Plan, Shape};
 use memtrail_translate::{Error, Exit, Options, Scratch, Stretch};
 
 /// Records looked at in a buffer.
@@ -24,9 +24,9 @@ const HOT: u32 = 16;
 /// Blocks along a path have at least so many.
 const WARM: u32 = 4;
 /// A block goes on as it usually does if that has at least so many more votes than all others together, in sixteenths.
-const MAJORITY: u32 = 6;
+const MAJORITY: u32 = 2;
 /// A path ends where fewer than so many in a thousand of those that began it come.
-const REACH: u32 = 200;
+const REACH: u32 = 120;
 /// Most blocks in a path.
 const MOST_BLOCKS: usize = 64;
 /// How often the block at an address is joined with others.
@@ -308,6 +308,13 @@ fn trim(stretches: &mut Vec<Stretch>, bytes: u32) {
         left -= s.bytes;
     }
     stretches.retain(|s| s.bytes > 0);
+}
+
+/// Whether a block can be part of a path: it is no loop that has a record of its own, and how many accesses it makes does not depend on values. Records are counted by
+/// their ids alone if that is so.
+pub(super) fn can_join(plan: &Plan) -> bool {
+    let fixed = |shape: &Shape| matches!(shape, Shape::Plain { .. } | Shape::BitWord { .. } | Shape::Line { .. });
+    plan.looping.is_none() && plan.accesses.iter().all(|a| fixed(&a.shape))
 }
 
 /// Whether a path can go on behind a block that ends like this.
