@@ -23,8 +23,8 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use heads::Heads;
 use memtrail_ring::Probes;
 use memtrail_translate::{
-    emit, emit_entry, emit_with, layout, Block, Code, EmitScratch, Emitted, Entry, Error, LinkKind, Options, Place, Scratch,
-    Stretch,
+    emit, emit_entry, emit_with, layout, Block, Code, EmitScratch, Emitted, Entry, Error, LinkKind, Options, Place,
+    Scratch, Stretch,
 };
 use paths::Paths;
 use stops::Stop;

@@ -12,7 +12,8 @@
 //!
 //! All arithmetic is wrapping 64-bit arithmetic.
 use alloc::vec::Vec;
-use memtrail_model::{Kind, Via};
+use memtrail_model::Kind;
+pub use memtrail_model::Via;
 
 pub type Slot = u16;
 pub const RSP: Slot = 0;

@@ -10,8 +10,10 @@
 //! **Limits.** Loops that have a record of their own, stops, and what goes to the runtime end a path. So do branches that can go either way.
 use super::{BlockInfo, Cache, Entry};
 use alloc::vec::Vec;
+use iced_x86::FlowControl;
+
 use memtrail_ring::{self as ring, record};
-use memtrail_translate::plan::{Plan, Shape};
+use memtrail_translate::plan::{Plan, Shape, Via};
 use memtrail_translate::{Error, Exit, Options, Scratch, Stretch};
 
 /// Records looked at in a buffer.
@@ -30,7 +32,9 @@ const REACH: u32 = 120;
 /// Most blocks in a path.
 const MOST_BLOCKS: usize = 64;
 /// How often the block at an address is joined with others.
-const MOST_VERSIONS: u8 = 12;
+const MOST_VERSIONS: u8 = 100;
+/// How often a block may come in a path.
+const MOST_TIMES: usize = 3;
 /// Distance from the first instruction to any other.
 const FARTHEST: u64 = 0x7000_0000;
 /// Ids above are not looked up.
@@ -126,7 +130,9 @@ impl Paths {
                 last = Some((block - 1, exit));
                 at += usize::from(words);
             } else {
-                let Some(length) = record::special_words(head) else { break };
+                let Some(length) = record::special_words(head) else {
+                    break;
+                };
                 last = None;
                 at += length;
             }
@@ -135,6 +141,38 @@ impl Paths {
 
     fn of(&self, block: u32) -> Option<&Seen> {
         self.seen.get(block as usize).filter(|s| s.round == self.round)
+    }
+}
+
+/// The code of a path in the making.
+#[derive(Default)]
+struct Line {
+    code: Vec<u8>,
+    stretches: Vec<Stretch>,
+    /// Where the calls return to that it has made and not come back from.
+    calls: Vec<u64>,
+    /// Blocks so far.
+    joined: usize,
+    /// The first of them goes another way now.
+    corrected: bool,
+}
+
+impl Line {
+    /// Adds the first bytes of a block's code.
+    fn add(&mut self, info: &BlockInfo, code: &[u8]) {
+        let mut left = code.len() as u64;
+        info.each_stretch(|pc, end| {
+            let bytes = left.min(end - pc);
+            left -= bytes;
+            let bytes = bytes as u32;
+            match self.stretches.last_mut() {
+                Some(last) if last.pc + u64::from(last.bytes) == pc => last.bytes += bytes,
+                _ if bytes > 0 => self.stretches.push(Stretch { pc, bytes }),
+                _ => {}
+            }
+        });
+        self.code.extend_from_slice(code);
+        self.joined += 1;
     }
 }
 
@@ -177,86 +215,98 @@ impl Cache {
         if !info.can_follow() || info.version >= MOST_VERSIONS {
             return;
         }
-        let pc = info.pc;
-        let mut along: Vec<(u32, Option<u16>)> = Vec::new();
-        let (mut last, mut reach) = (first, 1000);
-        while along.len() + 1 < MOST_BLOCKS {
-            let Some(seen) = self.paths.of(last).filter(|s| s.count >= warm) else { break };
-            // Another may have taken its place meanwhile.
-            let Some(number) = self.find(self.blocks[seen.next as usize].pc) else { break };
-            let next = &self.blocks[number as usize];
-            reach = reach * (seen.count + seen.votes) / (2 * seen.count);
-            if seen.votes * 16 < seen.count * MAJORITY
-                || reach < REACH
-                || seen.exit.is_none() && !self.blocks[last as usize].onward
-                || !next.can_follow()
-                || next.pc.abs_diff(pc) > FARTHEST
-                || number == first
-                || along.iter().any(|a| a.0 == number)
-            {
-                break;
-            }
-            along.push((last, seen.exit));
-            last = number;
-        }
-        if !along.is_empty() {
-            along.push((last, None));
-            self.make_path(&along);
-        }
-    }
-
-    fn make_path(&mut self, along: &[(u32, Option<u16>)]) {
         let (mut scratch, mut emit_scratch) = self.scratch.take().unwrap_or_default();
-        let made = self.lay(along, &mut scratch).and_then(|(code, mut stretches)| {
-            let block = scratch.analyze_path(&code, &stretches, &self.options).ok()?;
-            trim(&mut stretches, block.plan.bytes);
-            let first = along[0].0;
-            let longer = block.plan.bytes > self.blocks[first as usize].code_len;
+        let line = self.line_from(first, warm, &mut scratch);
+        let made = line.filter(|l| l.joined > 1).and_then(|mut line| {
+            let block = scratch.analyze_path(&line.code, &line.stretches, &self.options).ok()?;
+            trim(&mut line.stretches, block.plan.bytes);
+            let longer = line.corrected || block.plan.bytes > self.blocks[first as usize].code_len;
             let number = longer.then(|| {
                 let how = (Entry::Direct, false, false);
-                self.install(&block, &code, &stretches, how, &mut emit_scratch)
+                self.install(&block, &line.code, &line.stretches, how, &mut emit_scratch)
             });
             scratch.recycle(block);
             number
         });
         self.scratch = Some((scratch, emit_scratch));
         if let Some(new) = made {
-            self.supersede(along[0].0, new);
+            self.supersede(first, new);
         }
     }
 
-    /// The code along a path.
-    fn lay(&self, along: &[(u32, Option<u16>)], scratch: &mut Scratch) -> Option<(Vec<u8>, Vec<Stretch>)> {
-        let (mut code, mut stretches) = (Vec::<u8>::new(), Vec::<Stretch>::new());
-        for &(b, exit) in along {
-            let info = &self.blocks[b as usize];
-            let whole = self.code_of(b);
-            let mut own = Vec::new();
-            if info.stretches.is_empty() {
-                own.push(Stretch {
-                    pc: info.pc,
-                    bytes: info.code_len,
-                });
-            } else {
-                own.extend_from_slice(&info.stretches);
-            }
-            let mut bytes = info.code_len;
-            if let Some(branch) = exit {
-                let block = analyze_again(scratch, info, whole, &self.options).ok()?;
-                let end = block.plan.insn_offsets.get(usize::from(branch) + 1);
-                bytes = end.map_or(block.plan.bytes, |&o| o.into());
-                scratch.recycle(block);
-                trim(&mut own, bytes);
-            }
-            code.extend_from_slice(&whole[..bytes as usize]);
-            for s in own {
-                match stretches.last_mut() {
-                    Some(last) if last.pc + u64::from(last.bytes) == s.pc => last.bytes += s.bytes,
-                    _ => stretches.push(s),
+    /// The code from block `first` on, along the way that control usually takes.
+    fn line_from(&self, first: u32, warm: u32, scratch: &mut Scratch) -> Option<Line> {
+        let pc = self.blocks[first as usize].pc;
+        let mut line = Line::default();
+        let mut along = Vec::new();
+        let (mut last, mut reach) = (first, 1000);
+        loop {
+            along.push(last);
+            let fits = |number: u32| {
+                let info = &self.blocks[number as usize];
+                let often = along.iter().filter(|&&b| b == number).count();
+                let near = info.pc.abs_diff(pc) <= FARTHEST;
+                info.can_follow() && near && number != first && often < MOST_TIMES && along.len() < MOST_BLOCKS
+            };
+            // Another may have taken the place of the one that came next.
+            let seen = self.paths.of(last).filter(|s| s.count >= warm);
+            let usual = seen.and_then(|seen| {
+                reach = reach * (seen.count + seen.votes) / (2 * seen.count);
+                let clear = seen.votes * 16 >= seen.count * MAJORITY && reach >= REACH;
+                let onward = seen.exit.is_some() || self.blocks[last as usize].onward;
+                let next = self.find(self.blocks[seen.next as usize].pc)?;
+                (clear && onward && fits(next)).then_some((seen.exit, next))
+            });
+            let back = self.extend(&mut line, last, usual.and_then(|u| u.0), scratch)?;
+            last = match (back, usual) {
+                (Some(back), _) => match self.find(back).filter(|&next| fits(next)) {
+                    Some(next) => next,
+                    None => return Some(line),
+                },
+                (None, Some((exit, next))) => {
+                    line.corrected |= line.joined == 1 && exit.is_some();
+                    next
                 }
+                (None, None) => return Some(line),
+            };
+        }
+    }
+
+    /// Adds the code of block `b`, up to the way out at instruction `exit` or whole. If it comes to the return of a call that the line has made the line ends
+    /// there, whatever followed this return elsewhere; the result is where it goes on then.
+    fn extend(&self, line: &mut Line, b: u32, exit: Option<u16>, scratch: &mut Scratch) -> Option<Option<u64>> {
+        let info = &self.blocks[b as usize];
+        let code = self.code_of(b);
+        let block = analyze_again(scratch, info, code, &self.options).ok()?;
+        let mut end = exit.map_or(block.insns.len(), |e| usize::from(e) + 1);
+        let mut back = None;
+        for piece in &block.plan.pieces {
+            let from = usize::from(piece.insn) - 1;
+            if from + 1 >= end {
+                break;
+            }
+            match piece.via {
+                Via::Call => line.calls.push(block.insns[from].next_ip()),
+                Via::Return => back = line.calls.pop().filter(|&to| to != piece.pc),
+                Via::Jump => {}
+            }
+            if back.is_some() {
+                end = from + 1;
+                break;
             }
         }
-        (code.len() <= usize::from(u16::MAX)).then_some((code, stretches))
+        if back.is_none() {
+            let last = &block.insns[end - 1];
+            match last.flow_control() {
+                FlowControl::Call | FlowControl::IndirectCall => line.calls.push(last.next_ip()),
+                FlowControl::Return => back = line.calls.pop(),
+                _ => {}
+            }
+        }
+        let bytes = block.plan.insn_offsets.get(end).map_or(block.plan.bytes, |&o| o.into());
+        scratch.recycle(block);
+        line.add(info, &code[..bytes as usize]);
+        Some(back)
     }
 
     /// Block `new` takes the place of `old`. Whoever has a way to that, or to one whose place it took, is sent on from there.
