@@ -62,8 +62,9 @@ pub struct BlockInfo {
     joins: bool,
     /// A path can go on behind its end.
     onward: bool,
-    /// How many blocks took each other's place here before.
-    version: u8,
+    /// In which round of looking for paths the next one may begin here, and how often that led to nothing new.
+    rests_until: u32,
+    rests: u8,
     /// The block whose place it took.
     before: Option<u32>,
 }
@@ -444,7 +445,8 @@ impl Cache {
             is_behind,
             joins: !one_shot && paths::can_join(&block.plan),
             onward: paths::goes_onward(block.exit),
-            version: 0,
+            rests_until: 0,
+            rests: 0,
             before: None,
         });
         scratch.recycle(out);

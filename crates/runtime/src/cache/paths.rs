@@ -31,8 +31,10 @@ const MAJORITY: u32 = 2;
 const REACH: u32 = 120;
 /// Most blocks in a path.
 const MOST_BLOCKS: usize = 64;
-/// How often the block at an address is joined with others.
-const MOST_VERSIONS: u8 = 100;
+/// The logarithm of the most rounds that pass until a block is tried again.
+const LONGEST_REST: u8 = 12;
+/// Rounds in which what was joined may be joined again at once.
+const EARLY: u32 = 64;
 /// How often a block may come in a path.
 const MOST_TIMES: usize = 3;
 /// Distance from the first instruction to any other.
@@ -182,6 +184,12 @@ pub fn is_due(n: u64) -> bool {
 }
 
 impl BlockInfo {
+    /// Looking for what could follow costs as much as translating it: every time that it leads to nothing, or to something else than before, it is twice as long until the next.
+    fn rest(&mut self, round: u32) {
+        self.rests = (self.rests + 1).min(LONGEST_REST);
+        self.rests_until = round.saturating_add(1 << self.rests);
+    }
+
     /// Whether control may come to the block from the one before in a path.
     fn can_follow(&self) -> bool {
         self.alive && self.joins && !self.is_behind
@@ -212,7 +220,7 @@ impl Cache {
     /// Makes a path of what usually follows block `first`, if anything does.
     fn join_from(&mut self, first: u32, warm: u32) {
         let info = &self.blocks[first as usize];
-        if !info.can_follow() || info.version >= MOST_VERSIONS {
+        if !info.can_follow() || self.paths.round < info.rests_until {
             return;
         }
         let (mut scratch, mut emit_scratch) = self.scratch.take().unwrap_or_default();
@@ -229,8 +237,9 @@ impl Cache {
             number
         });
         self.scratch = Some((scratch, emit_scratch));
-        if let Some(new) = made {
-            self.supersede(first, new);
+        match made {
+            Some(new) => self.supersede(first, new),
+            None => self.blocks[first as usize].rest(self.paths.round),
         }
     }
 
@@ -313,9 +322,12 @@ impl Cache {
     fn supersede(&mut self, old: u32, new: u32) {
         let info = &mut self.blocks[old as usize];
         info.alive = false;
-        let (indirect, ret, version) = (info.indirect, info.ret, info.version);
+        let (indirect, ret, rests) = (info.indirect, info.ret, info.rests);
         let info = &mut self.blocks[new as usize];
-        (info.version, info.before) = (version + 1, Some(old));
+        (info.rests, info.before) = (rests, Some(old));
+        if self.paths.round > EARLY {
+            info.rest(self.paths.round);
+        }
         let to = info.head;
         if indirect != 0 {
             self.table_entry(new, Entry::Indirect);

@@ -55,7 +55,8 @@ impl Cache {
             is_behind: false,
             joins: false,
             onward: false,
-            version: 0,
+            rests_until: 0,
+            rests: 0,
             before: None,
         });
         self.enter(number);
