@@ -120,21 +120,6 @@ impl Events {
         self.values.extend_from_slice(&batch.values[..end as usize]);
     }
 
-    /// The key of the last event, if it is a leaf.
-    pub fn last_leaf(&self) -> Option<u32> {
-        match self.dictionary.definition(*self.kinds.last()?) {
-            Definition::Leaf(key) => Some(*key),
-            Definition::Loop(_) => None,
-        }
-    }
-    /// Makes the last event, a leaf, another with as many parameters.
-    pub fn change_last(&mut self, key: u32) {
-        if let Some(last) = self.kinds.last_mut() {
-            let arity = self.dictionary.arity(*last);
-            *last = self.dictionary.leaf(key, arity);
-        }
-    }
-
     /// Makes room for so many more words of events and parameters.
     pub fn reserve(&mut self, words: usize) {
         self.values.reserve(words);

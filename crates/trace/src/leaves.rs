@@ -189,7 +189,7 @@ const UNKNOWN: Known = Known {
     words: 0,
 };
 
-/// Fills a batch with as many records as there is room for, up to one that is not known or too long; how many that was, and where the next one
+/// Fills a batch with as many records as there is room for, up to one that is not known; how many that was, and where the next one
 /// is. How full it is stays in registers until then.
 #[inline(always)]
 fn fill(batch: &mut Batch, leaves: &[u32], words: &[u64], mut at: usize, known: &[Known]) -> (usize, usize) {
@@ -199,11 +199,19 @@ fn fill(batch: &mut Batch, leaves: &[u32], words: &[u64], mut at: usize, known: 
         let from = words.get(at + 1..).and_then(|w| w.first_chunk::<LONG>());
         let to = batch.values.get_mut(end..).and_then(|v| v.first_chunk_mut::<LONG>());
         let (Some(from), Some(to)) = (from, to) else { break };
-        if known.words == 0 || usize::from(known.values) > LONG {
+        if known.words == 0 {
             break;
         }
-        *to = *from;
-        end += known.values as usize;
+        let values = usize::from(known.values);
+        if values <= LONG {
+            *to = *from;
+        } else {
+            let from = words.get(at + 1..at + 1 + values);
+            let to = batch.values.get_mut(end..end + values);
+            let (Some(from), Some(to)) = (from, to) else { break };
+            to.copy_from_slice(from);
+        }
+        end += values;
         at += known.words as usize;
         batch.kinds[events] = known.kind;
         batch.ends[events] = end as u32;
