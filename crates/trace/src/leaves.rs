@@ -205,11 +205,8 @@ fn fill(batch: &mut Batch, leaves: &[u32], words: &[u64], mut at: usize, known: 
         let values = usize::from(known.values);
         if values <= LONG {
             *to = *from;
-        } else {
-            let from = words.get(at + 1..at + 1 + values);
-            let to = batch.values.get_mut(end..end + values);
-            let (Some(from), Some(to)) = (from, to) else { break };
-            to.copy_from_slice(from);
+        } else if !copy_long(words, at + 1, &mut batch.values, end, values) {
+            break;
         }
         end += values;
         at += known.words as usize;
@@ -219,6 +216,18 @@ fn fill(batch: &mut Batch, leaves: &[u32], words: &[u64], mut at: usize, known: 
     }
     batch.events = events;
     (events, at)
+}
+
+/// Copies so many values, if there is room for them.
+#[inline(never)]
+fn copy_long(words: &[u64], at: usize, to: &mut [u64], end: usize, values: usize) -> bool {
+    match (words.get(at..at + values), to.get_mut(end..end + values)) {
+        (Some(from), Some(to)) => {
+            to.copy_from_slice(from);
+            true
+        }
+        _ => false,
+    }
 }
 
 /// The kinds of leaves in a dictionary, by number.
