@@ -14,10 +14,10 @@
 //!
 //! The period is computed, not searched: the least number of iterations after which all classes have moved by whole lines, and by
 //! the same number of sets, in every cache. Where it is too long, or there is memory of other kinds (random replacement, prefetchers, miss classes), nothing is left out.
-use super::cache::{Cache, Meta};
+use super::cache::Cache;
 use super::machine::{LevelState, Machine};
 use crate::config::{Inclusion, Prefetch};
-use crate::sets::Sets;
+use crate::sets::{Meta, Sets};
 use memtrail_model::{Mover, Repeat};
 
 /// Fewer repetitions than this are not worth looking for.
@@ -68,9 +68,7 @@ impl Contents {
         let mut contents = Contents::default();
         cache.sets.each_in_order(|set| {
             contents.begins.push(contents.lines.len() as u32);
-            contents
-                .lines
-                .extend(set.map(|(line, slot)| (line, cache.meta[slot as usize])));
+            contents.lines.extend(set);
         });
         contents.begins.push(contents.lines.len() as u32);
         contents
@@ -150,7 +148,7 @@ impl Watch {
                 return None;
             }
         }
-        let lines: usize = caches().map(|cache| cache.meta.len()).sum();
+        let lines: usize = caches().map(|cache| cache.lines).sum();
         let points: usize = machine.levels.iter().map(|level| level.hits.len()).sum();
         let cost = COST * (lines + points) as u64;
         // Comparing must not cost much more than what goes on between.
@@ -211,7 +209,8 @@ impl Watch {
         0
     }
 
-    fn snapshot(&self, machine: &Machine) -> Snapshot {
+    fn snapshot(&self, machine: &mut Machine) -> Snapshot {
+        machine.levels.iter_mut().for_each(LevelState::enter);
         Snapshot {
             caches: self.path.iter().map(|&at| Contents::of(&machine.caches[at])).collect(),
             levels: machine.levels.clone(),
@@ -277,8 +276,7 @@ impl Watch {
                 for &(number, meta) in contents.set(set).iter().rev() {
                     let addr = number << shift;
                     let way = self.shift(addr, line).wrapping_mul(since).wrapping_mul(periods);
-                    let placed = cache.sets.place(addr.wrapping_add(way) >> shift);
-                    cache.meta[placed.slot as usize] = meta;
+                    cache.sets.place(addr.wrapping_add(way) >> shift, meta);
                 }
             }
         }
