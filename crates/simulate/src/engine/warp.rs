@@ -25,6 +25,9 @@ const FEWEST_PERIODS: u64 = 4;
 /// Comparisons that fail before a loop is given up.
 const ATTEMPTS: u32 = 24;
 
+/// After so many accesses for each line of the caches, there probably is nothing in them that was there before.
+const FORGET: u64 = 4;
+
 /// A line that is remembered and compared costs as much as so many accesses.
 const COST: u64 = 4;
 /// Comparisons may take, in all, one part in so many of the time of simulating loops.
@@ -154,13 +157,15 @@ impl Watch {
         // Comparing must not cost much more than what goes on between.
         let least = (lines + points) as u64 / accesses.max(1);
         let wait = (least / period + 1).checked_mul(period)?;
+        // A period may begin anywhere: the first comparison needs no more than time for the caches to forget what was before.
+        let lead = (FORGET * lines as u64 / accesses.max(1) + 1).min(wait);
         (wait.checked_mul(FEWEST_PERIODS)? <= trips).then_some(Watch {
             classes,
             period,
             path,
             accesses,
             cost,
-            passed: 0,
+            passed: wait - lead,
             wait,
             before: None,
             attempts: 0,
