@@ -117,18 +117,17 @@ impl Pass<'_> {
         };
         self.ledger.evicted(self.traits, &old, point);
         lose(self.gone, line, &old, point);
-        if old.flags & DIRTY != 0 {
-            self.ledger.wrote_back(old.owner);
-            if let Some(out) = &mut self.out {
-                out.push(Request {
-                    line,
-                    bits: 0,
-                    point,
-                    owner: old.owner,
-                    kind: Kind::Write,
-                    is_write_back: true,
-                });
-            }
+        let dirty = old.flags & DIRTY != 0;
+        self.ledger.wrote_back(old.owner, dirty);
+        if let Some(out) = self.out.as_mut().filter(|_| dirty) {
+            out.push(Request {
+                line,
+                bits: 0,
+                point,
+                owner: old.owner,
+                kind: Kind::Write,
+                is_write_back: true,
+            });
         }
         placed.slot
     }

@@ -179,7 +179,7 @@ impl<const N: usize, const MOVE: bool, const FULL: bool> Sets for StampedSets<N,
         let slot = self.slot(at, way);
         let set = &mut self.sets[at];
         if MOVE {
-            set.stamps[way] = time | way as u64;
+            set.stamps[way] = time + way as u64;
         }
         Some((slot, &mut set.meta[way]))
     }
@@ -209,7 +209,7 @@ impl<const N: usize, const MOVE: bool, const FULL: bool> Sets for StampedSets<N,
         let old = set.line(way);
         let known = std::mem::replace(&mut set.meta[way], meta);
         set.put(way, line);
-        set.stamps[way] = time | way as u64;
+        set.stamps[way] = time + way as u64;
         Placed {
             slot: self.slot(at, way),
             evicted: (old != FREE).then_some((old, known)),
