@@ -1,16 +1,18 @@
 //! How fast simulations are: `cargo run --release -p memtrail-simulate --example simulation_speed -- [--accesses N] [--runs N] [--stream] FILE.mtr…`
 //!
-//! Each recording is replayed into memory once (no more than so many accesses of it); then each simulation runs over it several times and the
-//! fastest run counts.
+//! Each recording is replayed into memory once (no more than so many accesses of it); then each simulation runs over it several times.
 //!
 //! **What is timed.** Replay hands accesses over in batches that it has just written and that are still in the nearest caches of the processor. A gigabyte of them in memory
-//! is not: bringing them from there takes as long as half of a simulation, and no simulation has to. So they are copied piece by piece to one
-//! place, which replay would have written them to, and from there handed over in replay's batches; the clock runs while a piece is being simulated and stands still while the next is copied.
+//! is not: waiting for memory would be part of the time, and nobody who simulates has to. So they are copied piece by piece to one
+//! place, as replay would write them there, and from that place handed over in batches of replay's size; the clock runs while a piece is being simulated and stands still while the next is copied.
 //! Nothing is subtracted. With `--stream` the clock runs all the time and batches are handed over from where they are: memory's part is in the figures then.
 //! `reading alone` is a sink that adds up the addresses: what handing over costs, in either way.
 //!
-//! Several workers go on while the clock stands still; they are always timed the other way. The last line is the way of `memtrail sim`: the whole
-//! recording, from the file, with loops taken whole and iterations left out, in time that passes.
+//! **Which time counts.** Every run does the same, so what takes longer in one run than in another was disturbed. Of each stretch of some
+//! hundred thousand accesses the least time of all runs counts, and these are added up.
+//!
+//! Several workers go on while the clock stands still; they are timed as with `--stream`, and by whole runs. So is the last line, the way of `memtrail sim`: the whole
+//! recording, from the file, with loops taken whole and iterations left out.
 //!
 //! Printed for each: a name, millions of accesses per second, and something that was counted, with tabs between.
 use memtrail_model::{Access, AccessSink};
@@ -28,6 +30,8 @@ use std::time::{Duration, Instant};
 const BATCH: usize = 512;
 /// Accesses that are copied at once: few enough to lie in a second-level cache, and many enough that looking at the clock costs nothing.
 const PIECE: usize = 8 * BATCH;
+/// Accesses whose least time counts: some milliseconds, so that chance does not make them faster.
+const STRETCH: usize = 64 * PIECE;
 
 struct Memory(Vec<Access>);
 
@@ -51,13 +55,20 @@ fn print(name: &str, accesses: u64, taken: Duration, result: u64) {
 }
 
 /// Batches of one thread each.
-fn batches(accesses: &[Access]) -> impl Iterator<Item = &[Access]> {
+fn batches(accesses: &[Access]) -> Vec<&[Access]> {
     let of_thread = accesses.chunk_by(|a, b| a.thread == b.thread);
-    of_thread.flat_map(|accesses| accesses.chunks(BATCH))
+    of_thread.flat_map(|accesses| accesses.chunks(BATCH)).collect()
 }
 
-fn feed(sink: &mut impl AccessSink, accesses: &[Access]) {
-    batches(accesses).for_each(|batch| sink.accesses(batch));
+/// Hands batches over, and returns how long that takes.
+fn feed(sink: &mut impl AccessSink, batches: &[&[Access]]) -> Duration {
+    timed(|| batches.iter().for_each(|batch| sink.accesses(batch)))
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let begin = Instant::now();
+    work();
+    begin.elapsed()
 }
 
 /// A recording in memory, and how often to run over it.
@@ -70,34 +81,47 @@ struct Stream {
 
 impl Stream {
     fn time<S: AccessSink>(&self, name: &str, make: impl Fn() -> S, end: impl Fn(&mut S) -> u64) {
-        self.time_all(name, self.stream, make, end);
+        self.time_by(name, STRETCH, self.stream, make, end);
     }
 
-    fn time_all<S: AccessSink>(&self, name: &str, stream: bool, make: impl Fn() -> S, end: impl Fn(&mut S) -> u64) {
-        let mut best = Duration::MAX;
+    fn time_by<S: AccessSink>(
+        &self,
+        name: &str,
+        stretch: usize,
+        stream: bool,
+        make: impl Fn() -> S,
+        end: impl Fn(&mut S) -> u64,
+    ) {
+        // By stretch; the last is what is to be done at the end.
+        let stretches: Vec<&[Access]> = self.accesses.chunks(stretch).collect();
+        // Before the clock runs: looking for them brings accesses into the caches.
+        let in_place: Vec<Vec<&[Access]>> = stretches.iter().map(|stretch| batches(stretch)).collect();
+        let mut least = vec![Duration::MAX; stretches.len() + 1];
         let mut result = 0;
         let mut here = Vec::with_capacity(PIECE);
         for _ in 0..self.runs {
             let mut sink = make();
-            let mut taken = Duration::ZERO;
-            let mut timed = |work: &mut dyn FnMut()| {
-                let begin = Instant::now();
-                work();
-                taken += begin.elapsed();
-            };
-            if stream {
-                timed(&mut || feed(&mut sink, &self.accesses));
-            } else {
-                for piece in self.accesses.chunks(PIECE) {
+            let mut taken = vec![Duration::ZERO; least.len()];
+            for ((stretch, in_place), taken) in stretches.iter().zip(&in_place).zip(&mut taken) {
+                if stream {
+                    *taken = feed(&mut sink, in_place);
+                    continue;
+                }
+                for piece in stretch.chunks(PIECE) {
                     here.clear();
                     here.extend_from_slice(piece);
-                    timed(&mut || feed(&mut sink, &here));
+                    *taken += feed(&mut sink, &batches(&here));
                 }
             }
-            timed(&mut || result = end(&mut sink));
-            best = best.min(taken);
+            if let Some(taken) = taken.last_mut() {
+                *taken = timed(|| result = end(&mut sink));
+            }
+            least
+                .iter_mut()
+                .zip(taken)
+                .for_each(|(least, taken)| *least = taken.min(*least));
         }
-        print(name, self.accesses.len() as u64, best, result);
+        print(name, self.accesses.len() as u64, least.iter().sum(), result);
     }
 
     fn hierarchy(&self, name: &str, hierarchy: &Hierarchy, options: Options) {
@@ -112,7 +136,7 @@ impl Stream {
         let one = || Sweep::new(&configs).expect("good configurations");
         self.time("26 configurations", one, misses);
         let two = || Sweep::on(&configs, 2).expect("good configurations");
-        self.time_all("26 configurations, 2 workers", true, two, misses);
+        self.time_by("26 configurations, 2 workers", usize::MAX, true, two, misses);
     }
 
     fn reuse(&self) {
