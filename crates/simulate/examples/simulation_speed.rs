@@ -1,8 +1,18 @@
-//! How fast simulations are: `cargo run --release -p memtrail-simulate --example simulation_speed -- [--accesses N] [--runs N] FILE.mtr…`
+//! How fast simulations are: `cargo run --release -p memtrail-simulate --example simulation_speed -- [--accesses N] [--runs N] [--stream] FILE.mtr…`
 //!
-//! Each recording is replayed into memory once (no more than so many accesses of it); then each simulation runs over it several times and the
-//! fastest counts, in processor time of the thread that feeds it (or, of several workers, in time that passes). The last line is the way of `memtrail sim`: the whole
-//! recording, from the file, with loops taken whole and iterations left out, in time that passes.
+//! Each recording is replayed into memory once (no more than so many accesses of it); then each simulation runs over it several times.
+//!
+//! **What is timed.** Replay hands accesses over in batches that it has just written and that are still in the nearest caches of the processor. A gigabyte of them in memory
+//! is not: waiting for memory would be part of the time, and nobody who simulates has to. So they are copied piece by piece to one
+//! place, as replay would write them there, and from that place handed over in batches of replay's size; the clock runs while a piece is being simulated and stands still while the next is copied.
+//! Nothing is subtracted. With `--stream` the clock runs all the time and batches are handed over from where they are: memory's part is in the figures then.
+//! `reading alone` is a sink that adds up the addresses: what handing over costs, in either way.
+//!
+//! **Which time counts.** Every run does the same, so what takes longer in one run than in another was disturbed. Of each stretch of some
+//! hundred thousand accesses the least time of all runs counts, and these are added up.
+//!
+//! Several workers go on while the clock stands still; they are timed as with `--stream`, and by whole runs. So is the last line, the way of `memtrail sim`: the whole
+//! recording, from the file, with loops taken whole and iterations left out.
 //!
 //! Printed for each: a name, millions of accesses per second, and something that was counted, with tabs between.
 use memtrail_model::{Access, AccessSink};
@@ -14,10 +24,14 @@ use memtrail_trace::{accesses, Known, Reader, Selection};
 use std::error::Error;
 use std::fs::File;
 use std::io::BufReader;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Accesses, of one thread, that are handed over at once.
-const BATCH: usize = 4096;
+/// Accesses, of one thread, that are handed over at once: as many as replay does.
+const BATCH: usize = 512;
+/// Accesses that are copied at once: few enough to lie in a second-level cache, and many enough that looking at the clock costs nothing.
+const PIECE: usize = 8 * BATCH;
+/// Accesses whose least time counts: some milliseconds, so that chance does not make them faster.
+const STRETCH: usize = 64 * PIECE;
 
 struct Memory(Vec<Access>);
 
@@ -27,54 +41,92 @@ impl AccessSink for Memory {
     }
 }
 
-/// Nanoseconds this thread has run for.
-fn processor_time() -> f64 {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0.0)
+/// Adds up the addresses.
+struct Reading(u64);
+
+impl AccessSink for Reading {
+    fn accesses(&mut self, batch: &[Access]) {
+        self.0 = batch.iter().fold(self.0, |sum, access| sum.wrapping_add(access.addr));
+    }
 }
 
-fn clock() -> impl Fn() -> f64 {
+fn print(name: &str, accesses: u64, taken: Duration, result: u64) {
+    println!("{name}\t{:.1}\t{result}", accesses as f64 / taken.as_secs_f64() / 1e6);
+}
+
+/// Batches of one thread each.
+fn batches(accesses: &[Access]) -> Vec<&[Access]> {
+    let of_thread = accesses.chunk_by(|a, b| a.thread == b.thread);
+    of_thread.flat_map(|accesses| accesses.chunks(BATCH)).collect()
+}
+
+/// Hands batches over, and returns how long that takes.
+fn feed(sink: &mut impl AccessSink, batches: &[&[Access]]) -> Duration {
+    timed(|| batches.iter().for_each(|batch| sink.accesses(batch)))
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
     let begin = Instant::now();
-    move || begin.elapsed().as_nanos() as f64
-}
-
-fn print(name: &str, accesses: u64, nanoseconds: f64, result: u64) {
-    println!("{name}\t{:.1}\t{result}", accesses as f64 / nanoseconds * 1e3);
+    work();
+    begin.elapsed()
 }
 
 /// A recording in memory, and how often to run over it.
 struct Stream {
     accesses: Vec<Access>,
     runs: usize,
+    /// The clock never stands still.
+    stream: bool,
 }
 
 impl Stream {
-    fn time<S: AccessSink>(
+    fn time<S: AccessSink>(&self, name: &str, make: impl Fn() -> S, end: impl Fn(&mut S) -> u64) {
+        self.time_by(name, STRETCH, self.stream, make, end);
+    }
+
+    fn time_by<S: AccessSink>(
         &self,
         name: &str,
-        now: impl Fn() -> f64,
+        stretch: usize,
+        stream: bool,
         make: impl Fn() -> S,
         end: impl Fn(&mut S) -> u64,
     ) {
-        let of_thread = self.accesses.chunk_by(|a, b| a.thread == b.thread);
-        let batches: Vec<&[Access]> = of_thread.flat_map(|accesses| accesses.chunks(BATCH)).collect();
-        let mut best = f64::MAX;
+        // By stretch; the last is what is to be done at the end.
+        let stretches: Vec<&[Access]> = self.accesses.chunks(stretch).collect();
+        // Before the clock runs: looking for them brings accesses into the caches.
+        let in_place: Vec<Vec<&[Access]>> = stretches.iter().map(|stretch| batches(stretch)).collect();
+        let mut least = vec![Duration::MAX; stretches.len() + 1];
         let mut result = 0;
+        let mut here = Vec::with_capacity(PIECE);
         for _ in 0..self.runs {
             let mut sink = make();
-            let begin = now();
-            for batch in &batches {
-                sink.accesses(batch);
+            let mut taken = vec![Duration::ZERO; least.len()];
+            for ((stretch, in_place), taken) in stretches.iter().zip(&in_place).zip(&mut taken) {
+                if stream {
+                    *taken = feed(&mut sink, in_place);
+                    continue;
+                }
+                for piece in stretch.chunks(PIECE) {
+                    here.clear();
+                    here.extend_from_slice(piece);
+                    *taken += feed(&mut sink, &batches(&here));
+                }
             }
-            result = end(&mut sink);
-            best = best.min(now() - begin);
+            if let Some(taken) = taken.last_mut() {
+                *taken = timed(|| result = end(&mut sink));
+            }
+            least
+                .iter_mut()
+                .zip(taken)
+                .for_each(|(least, taken)| *least = taken.min(*least));
         }
-        print(name, self.accesses.len() as u64, best, result);
+        print(name, self.accesses.len() as u64, least.iter().sum(), result);
     }
 
     fn hierarchy(&self, name: &str, hierarchy: &Hierarchy, options: Options) {
         let make = || Simulator::new(hierarchy, options).expect("a good hierarchy");
-        self.time(name, processor_time, make, misses);
+        self.time(name, make, misses);
     }
 
     fn sweep(&self) {
@@ -82,21 +134,16 @@ impl Stream {
         let configs: Vec<SweepConfig> = levels.iter().map(SweepConfig::from).collect();
         let misses = |sweep: &mut Sweep| sweep.counts().iter().map(|counts| counts.total().misses).sum();
         let one = || Sweep::new(&configs).expect("good configurations");
-        self.time("26 configurations", processor_time, one, misses);
+        self.time("26 configurations", one, misses);
         let two = || Sweep::on(&configs, 2).expect("good configurations");
-        self.time("26 configurations, 2 workers", clock(), two, misses);
+        self.time_by("26 configurations, 2 workers", usize::MAX, true, two, misses);
     }
 
     fn reuse(&self) {
         let reuse = || Reuse::new(64).expect("a good line");
         let never = |reuse: &mut Reuse| reuse.histogram().never().total();
-        self.time("reuse distances", processor_time, reuse, never);
-        self.time(
-            "reuse distances, by point",
-            processor_time,
-            || reuse().by_point(),
-            never,
-        );
+        self.time("reuse distances", reuse, never);
+        self.time("reuse distances, by point", || reuse().by_point(), never);
     }
 }
 
@@ -129,12 +176,12 @@ fn replay(path: &str, limit: u64, sink: &mut impl AccessSink) -> Result<u64, Box
 }
 
 fn from_the_file(path: &str, runs: usize) -> Result<(), Box<dyn Error>> {
-    let (mut best, mut result) = (f64::MAX, (0, 0));
+    let (mut best, mut result) = (Duration::MAX, (0, 0));
     for _ in 0..runs {
         let mut simulator = Simulator::new(&one_level(), Options::default())?;
-        let now = clock();
+        let begin = Instant::now();
         let all = replay(path, u64::MAX, &mut simulator)?;
-        best = best.min(now());
+        best = best.min(begin.elapsed());
         result = (all, misses(&mut simulator));
     }
     print("on descriptors", result.0, best, result.1);
@@ -142,18 +189,20 @@ fn from_the_file(path: &str, runs: usize) -> Result<(), Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let (mut most, mut runs) = (30_000_000, 5);
+    let (mut most, mut runs, mut stream) = (30_000_000, 5, false);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--accesses" => most = args.next().ok_or("--accesses needs a number")?.parse()?,
             "--runs" => runs = args.next().ok_or("--runs needs a number")?.parse()?,
+            "--stream" => stream = true,
             path => {
                 let mut memory = Memory(Vec::new());
                 replay(path, most, &mut memory)?;
                 let stream = Stream {
                     accesses: memory.0,
                     runs,
+                    stream,
                 };
                 println!("{path}\t\t{}", stream.accesses.len());
                 let everything = Options {
@@ -161,6 +210,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     classes: true,
                     ..Options::default()
                 };
+                stream.time("reading alone", || Reading(0), |sink| std::hint::black_box(sink.0));
                 stream.hierarchy("one level", &one_level(), Options::default());
                 stream.hierarchy("evictors and classes", &one_level(), everything);
                 stream.hierarchy("three levels", &three_levels(), Options::default());

@@ -1,6 +1,6 @@
 //! `cargo xtask bench sim`: how fast caches are simulated, beside what others take for it.
 //!
-//! Each program is recorded once. On the recording, on one core: simulations with the accesses in memory, where nothing but the simulator is timed, and from the
+//! Each program is recorded once. On the recording, on one core: simulations of accesses that were replayed before, where nothing but the simulator is timed, and from the
 //! file, where loops come whole (an example of `memtrail-simulate`, `simulation_speed`). Then the command as users know it, on all cores; and with
 //! `--live` 26 caches at once while the program runs. Peers run the same program, or over the same addresses.
 //!

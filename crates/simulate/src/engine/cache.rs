@@ -3,17 +3,7 @@ use super::shadow::Shadow;
 use super::words::WordMap;
 use super::Options;
 use crate::config::{Inclusion, Level, Prefetch, Write};
-use crate::sets::AnySets;
-
-/// What is known of a line that is there, or on its way from one cache to another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Meta {
-    /// Its bytes that have been touched, a bit each; of lines longer than 64 bytes, its 64 parts.
-    pub touched: u64,
-    /// The reference point that brought it in.
-    pub owner: u32,
-    pub flags: u32,
-}
+use crate::sets::{AnySets, Meta, Sets};
 
 /// It has been written to.
 pub(super) const DIRTY: u32 = 1;
@@ -29,6 +19,8 @@ pub(super) struct Traits {
     /// Logarithm of the bytes that a bit of [`Meta::touched`] stands for.
     pub unit: u32,
     pub write: Write,
+    /// What a write makes of a line: [`DIRTY`], or nothing.
+    pub dirty: u32,
     pub allocate: bool,
     pub inclusion: Inclusion,
     pub prefetch: Prefetch,
@@ -41,6 +33,7 @@ impl Traits {
             shift: level.line.trailing_zeros(),
             unit: level.line.trailing_zeros().saturating_sub(6),
             write: level.write,
+            dirty: if level.write == Write::Back { DIRTY } else { 0 },
             allocate: level.allocate,
             inclusion: level.inclusion,
             prefetch: level.prefetch,
@@ -58,15 +51,6 @@ impl Traits {
     #[inline]
     pub fn used_bytes(&self, meta: &Meta) -> u64 {
         u64::from(meta.touched.count_ones()) << self.unit
-    }
-
-    /// What a write makes of a line.
-    pub fn dirty(&self) -> u32 {
-        if self.write == Write::Back {
-            DIRTY
-        } else {
-            0
-        }
     }
 
     /// Whether a write that misses passes by.
@@ -116,8 +100,8 @@ pub(super) struct Cache {
     /// Caches whose next level this is.
     pub above: Vec<usize>,
     pub sets: AnySets,
-    /// By slot.
-    pub meta: Vec<Meta>,
+    /// How many lines fit.
+    pub lines: usize,
     /// By reference point.
     pub strides: Vec<Stride>,
     pub shadow: Option<Shadow>,
@@ -137,7 +121,7 @@ impl Cache {
             below: None,
             above: Vec::new(),
             sets: AnySets::new(level, seed),
-            meta: vec![Meta::default(); lines],
+            lines,
             strides: Vec::new(),
             shadow: classes.then(|| Shadow::new(lines)),
             gone: options.premature.then(WordMap::default),
@@ -149,19 +133,9 @@ impl Cache {
     #[inline]
     pub fn touch(&mut self, slot: u32, (from, len): (u64, u64)) -> bool {
         let bits = self.traits.bits(from, len);
-        let touched = &mut self.meta[slot as usize].touched;
+        let touched = &mut self.sets.meta(slot).touched;
         let new = bits & !*touched;
         *touched |= new;
         new != 0
-    }
-}
-
-impl Meta {
-    /// Of a line from memory.
-    pub fn new(owner: u32) -> Meta {
-        Meta {
-            owner,
-            ..Meta::default()
-        }
     }
 }

@@ -9,15 +9,14 @@
 //! all levels.
 //!
 //! **Invariant.** Every cache sees the same requests in the same order as it would access by access.
-use super::cache::{Cache, Meta, Traits, DIRTY, PREFETCHED};
+use super::cache::{Cache, Traits, DIRTY};
 use super::machine::{forget, lose, Hits, Ledger, LevelState, Machine};
 use super::placed;
 use super::shadow::Shadow;
 use super::words::WordMap;
 use crate::config::{Hierarchy, Inclusion, Prefetch, Write};
-use crate::sets::{AnySets, Sets};
+use crate::sets::{AnySets, Meta, Sets};
 use memtrail_model::{Access, Kind};
-use safe_arch::prefetch_t0;
 
 /// Whether a hierarchy can go the short way.
 pub(super) fn is_plain(hierarchy: &Hierarchy) -> bool {
@@ -51,7 +50,7 @@ pub(super) struct Request {
 /// A cache while a batch goes through it.
 pub(super) struct Pass<'c> {
     pub traits: &'c Traits,
-    pub meta: &'c mut [Meta],
+    is_large: bool,
     pub shadow: Option<&'c mut Shadow>,
     pub gone: &'c mut Option<WordMap<u64>>,
     pub ledger: &'c mut Ledger,
@@ -63,17 +62,15 @@ impl Pass<'_> {
     /// A line is asked for.
     #[inline]
     fn request(&mut self, sets: &mut impl Sets, counts: &mut [Hits], request: &Request) {
-        let Some(slot) = sets.look_up(request.line) else {
-            self.miss(sets, request.line, request.bits, request.kind, request.point);
+        let time = sets.tick();
+        let Some((slot, meta)) = sets.look_up_at(request.line, time) else {
+            self.miss(sets, time, request.line, request.bits, request.kind, request.point);
             return;
         };
-        let meta = &mut self.meta[slot as usize];
-        let hits = &mut counts[request.point as usize];
-        hits.hits += 1;
-        hits.spatial += u64::from(request.bits & !meta.touched != 0);
+        counts[request.point as usize].count(request.bits & !meta.touched != 0);
         meta.touched |= request.bits;
         if request.kind == Kind::Write {
-            meta.flags |= self.traits.dirty();
+            meta.flags |= self.traits.dirty;
         }
         self.ledger.requests(request.kind).requests += 1;
         self.ledger.find(meta, request.point);
@@ -83,8 +80,9 @@ impl Pass<'_> {
     }
 
     /// Asks for a line that is not there and places it. Returns where.
+    #[cold]
     #[inline(never)]
-    pub fn miss(&mut self, sets: &mut impl Sets, line: u64, bits: u64, kind: Kind, point: u32) -> u32 {
+    pub fn miss(&mut self, sets: &mut impl Sets, time: u64, line: u64, bits: u64, kind: Kind, point: u32) -> u32 {
         let class = self.shadow.as_mut().map(|shadow| shadow.miss(line, true));
         self.ledger.missed(kind, class, point);
         self.ledger.missed_again(self.gone, line);
@@ -102,34 +100,34 @@ impl Pass<'_> {
         let meta = Meta {
             touched: bits,
             owner: point,
-            flags: if kind == Kind::Write { self.traits.dirty() } else { 0 },
+            flags: if kind == Kind::Write { self.traits.dirty } else { 0 },
         };
-        self.fill(sets, line, meta, point)
+        self.fill(sets, time, line, meta, point)
     }
 
     #[inline(always)]
-    fn fill(&mut self, sets: &mut impl Sets, line: u64, meta: Meta, point: u32) -> u32 {
-        let placed = sets.place(line);
+    fn fill(&mut self, sets: &mut impl Sets, time: u64, line: u64, meta: Meta, point: u32) -> u32 {
+        let placed = sets.place_at(line, meta, time);
         forget(self.gone, line);
         if let Some(shadow) = &mut self.shadow {
-            shadow.placed(placed.slot, placed.evicted);
+            shadow.placed(placed.slot, placed.evicted.map(|(line, _)| line));
         }
-        let old = std::mem::replace(&mut self.meta[placed.slot as usize], meta);
-        let Some(line) = placed.evicted else { return placed.slot };
+        let Some((line, old)) = placed.evicted else {
+            return placed.slot;
+        };
         self.ledger.evicted(self.traits, &old, point);
         lose(self.gone, line, &old, point);
-        if old.flags & DIRTY != 0 {
-            self.ledger.wrote_back(old.owner);
-            if let Some(out) = &mut self.out {
-                out.push(Request {
-                    line,
-                    bits: 0,
-                    point,
-                    owner: old.owner,
-                    kind: Kind::Write,
-                    is_write_back: true,
-                });
-            }
+        let dirty = old.flags & DIRTY != 0;
+        self.ledger.wrote_back(old.owner, dirty);
+        if let Some(out) = self.out.as_mut().filter(|_| dirty) {
+            out.push(Request {
+                line,
+                bits: 0,
+                point,
+                owner: old.owner,
+                kind: Kind::Write,
+                is_write_back: true,
+            });
         }
         placed.slot
     }
@@ -148,13 +146,14 @@ impl Pass<'_> {
             }
         }
         match found {
-            Some(slot) => self.meta[slot as usize].flags |= DIRTY,
+            Some(slot) => sets.meta(slot).flags |= DIRTY,
             None => {
                 let meta = Meta {
                     flags: DIRTY,
                     ..Meta::new(request.owner)
                 };
-                self.fill(sets, request.line, meta, request.point);
+                let time = sets.tick();
+                self.fill(sets, time, request.line, meta, request.point);
             }
         }
     }
@@ -168,7 +167,11 @@ fn plain<const COMMON: bool>(access: &Access, traits: &Traits, space: u64) -> Op
     } else {
         placed(access.addr, space)
     };
-    let within = traits.line - 1;
+    let (within, shift) = if COMMON {
+        (63, 6)
+    } else {
+        (traits.line - 1, traits.shift)
+    };
     let from = addr & within;
     let last = u64::from(access.size).wrapping_sub(1);
     if access.kind > Kind::Write || last > within - from {
@@ -179,56 +182,12 @@ fn plain<const COMMON: bool>(access: &Access, traits: &Traits, space: u64) -> Op
     } else {
         traits.bits(from, last + 1)
     };
-    Some((addr >> traits.shift, touched))
-}
-
-/// The accesses at the beginning of a batch that are hits and nothing else. Returns how many there were, and how many of them were writes.
-/// In the common case there are no calls in this loop, so that it has the registers to itself.
-#[inline(always)]
-fn hits<const COMMON: bool, const CLASSES: bool, S: Sets>(
-    sets: &mut S,
-    meta: &mut [Meta],
-    mut shadow: Option<&mut Shadow>,
-    hits: &mut [Hits],
-    traits: &Traits,
-    space: u64,
-    batch: &[Access],
-) -> (usize, u64) {
-    let dirty = traits.dirty();
-    let (mut done, mut writes) = (0, 0);
-    for access in batch {
-        let Some((line, touched)) = plain::<COMMON>(access, traits, space) else {
-            break;
-        };
-        let Some(hits) = hits.get_mut(access.point.index()) else {
-            break;
-        };
-        let Some(slot) = sets.look_up(line) else {
-            break;
-        };
-        let meta = &mut meta[slot as usize];
-        if meta.flags & PREFETCHED != 0 {
-            break;
-        }
-        let is_write = access.kind == Kind::Write;
-        hits.hits += 1;
-        hits.spatial += u64::from(touched & !meta.touched != 0);
-        meta.touched |= touched;
-        meta.flags |= dirty & u32::from(is_write).wrapping_neg();
-        writes += u64::from(is_write);
-        done += 1;
-        if CLASSES {
-            if let Some(shadow) = &mut shadow {
-                shadow.hit(slot, true);
-            }
-        }
-    }
-    (done, writes)
+    Some((addr >> shift, touched))
 }
 
 /// A batch of the program's accesses at the first cache, up to one that needs more. Returns how many were dealt with.
 ///
-/// `COMMON`: addresses are taken as they are, and lines have at most 64 bytes. `CLASSES`: there may be classes.
+/// `COMMON`: addresses are taken as they are, lines have 64 bytes, and are written back. `CLASSES`: there may be classes.
 #[inline(never)]
 fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
     sets: &mut S,
@@ -238,45 +197,52 @@ fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
     batch: &[Access],
 ) -> usize {
     let traits = *pass.traits;
-    let mut done = 0;
-    while done < batch.len() {
-        let shadow = pass.shadow.as_deref_mut();
-        let (found, writes) =
-            hits::<COMMON, CLASSES, S>(sets, pass.meta, shadow, counts, &traits, space, &batch[done..]);
-        pass.ledger.traffic.writes.requests += writes;
-        pass.ledger.traffic.reads.requests += found as u64 - writes;
-        done += found;
-        // A miss, or the first hit after a prefetch.
-        let Some(access) = batch.get(done) else { break };
-        let known = access.point.index() < counts.len();
-        let Some((line, touched)) = plain::<COMMON>(access, &traits, space).filter(|_| known) else {
+    let dirty = if COMMON { DIRTY } else { traits.dirty };
+    let (begin, mut misses, mut writes) = (sets.time(), 0, 0);
+    let mut time = begin;
+    for access in batch {
+        let Some((line, touched)) = plain::<COMMON>(access, &traits, space) else {
             break;
         };
-        let request = Request {
-            line,
-            bits: touched,
-            point: access.point.0,
-            owner: access.point.0,
-            kind: access.kind,
-            is_write_back: false,
+        let Some(counts) = counts.get_mut(access.point.index()) else {
+            break;
         };
-        pass.request(sets, counts, &request);
-        done += 1;
+        time += S::TICK;
+        let Some((slot, meta)) = sets.look_up_at(line, time) else {
+            misses += 1;
+            pass.miss(sets, time, line, touched, access.kind, access.point.0);
+            continue;
+        };
+        // A read is 0, a write is 1, and it is nothing else.
+        let is_write = access.kind as u32;
+        counts.count(touched & !meta.touched != 0);
+        meta.touched |= touched;
+        meta.flags |= dirty & is_write;
+        writes += u64::from(is_write);
+        pass.ledger.find(meta, access.point.0);
+        if CLASSES {
+            if let Some(shadow) = &mut pass.shadow {
+                shadow.hit(slot, true);
+            }
+        }
     }
+    sets.set_time(time);
+    let done = ((time - begin) / S::TICK) as usize;
+    pass.ledger.traffic.writes.requests += writes;
+    pass.ledger.traffic.reads.requests += (done - misses) as u64 - writes;
     done
 }
 
 /// What another level asks for.
 #[inline(never)]
 fn next_level<S: Sets>(sets: &mut S, pass: &mut Pass, counts: &mut [Hits], batch: &[Request]) {
-    let is_large = pass.meta.len() >= LARGE;
     for (at, request) in batch.iter().enumerate() {
-        if is_large {
+        if pass.is_large {
             if let Some(coming) = batch.get(at + 2 * AHEAD) {
                 sets.approach(coming.line);
             }
-            if let Some(slot) = batch.get(at + AHEAD).and_then(|next| sets.expect(next.line)) {
-                prefetch_t0(&pass.meta[slot as usize]);
+            if let Some(next) = batch.get(at + AHEAD) {
+                sets.expect(next.line);
             }
         }
         if request.is_write_back {
@@ -295,7 +261,7 @@ pub(super) fn pass<'c>(
 ) -> (&'c mut AnySets, Pass<'c>, &'c mut Vec<Hits>) {
     let pass = Pass {
         traits: &cache.traits,
-        meta: &mut cache.meta,
+        is_large: cache.lines >= LARGE,
         shadow: cache.shadow.as_mut(),
         gone: &mut cache.gone,
         ledger: &mut level.ledger,
@@ -309,15 +275,16 @@ impl Machine {
     pub fn run(&mut self, at: usize, space: u64, batch: &[Access]) -> usize {
         let cache = &mut self.caches[at];
         let level = &mut self.levels[cache.level];
+        level.expect(batch.len());
         let mut queue = std::mem::take(&mut self.queues.0);
         let (sets, mut first, hits) = pass(cache, level, &mut queue);
-        let common = space == 0 && first.traits.unit == 0;
+        let common = space == 0 && first.traits.line == 64 && first.traits.dirty == DIRTY;
         let done = match sets {
-            AnySets::Lru8(sets) if common && first.shadow.is_none() => {
+            AnySets::FullLru8(sets) if common && first.shadow.is_none() => {
                 first_level::<true, false, _>(sets, &mut first, hits, space, batch)
             }
-            AnySets::Lru8(sets) if common => first_level::<true, true, _>(sets, &mut first, hits, space, batch),
-            AnySets::Lru8(sets) => first_level::<false, true, _>(sets, &mut first, hits, space, batch),
+            AnySets::FullLru8(sets) if common => first_level::<true, true, _>(sets, &mut first, hits, space, batch),
+            AnySets::FullLru8(sets) => first_level::<false, true, _>(sets, &mut first, hits, space, batch),
             sets => first_level::<false, true, _>(sets, &mut first, hits, space, batch),
         };
         self.queues.0 = queue;
@@ -337,14 +304,15 @@ impl Machine {
             }
             let cache = &mut self.caches[at];
             let level = &mut self.levels[cache.level];
+            level.expect(queue.len());
             if level.hits.len() < known {
                 level.hits.resize(known, Hits::default());
             }
             let out = &mut self.queues.1;
             let (sets, mut next, hits) = pass(cache, level, out);
             match sets {
-                AnySets::Lru8(sets) => next_level(sets, &mut next, hits, &queue),
-                AnySets::Lru16(sets) => next_level(sets, &mut next, hits, &queue),
+                AnySets::FullLru8(sets) => next_level(sets, &mut next, hits, &queue),
+                AnySets::FullLru16(sets) => next_level(sets, &mut next, hits, &queue),
                 sets => next_level(sets, &mut next, hits, &queue),
             }
             below = cache.below;

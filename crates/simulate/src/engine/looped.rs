@@ -8,7 +8,7 @@
 //! **Who touches first.** Of accesses that move alike, each by its own size, one that is ahead of another comes to every byte before it; of two in the same place, the one
 //! that is first in the body. So their bytes can be touched one access after the other, those ahead first, as if iterations did not take turns.
 //! Accesses that do not move touch nothing for the first time, after the first iteration. Those that move otherwise go by iterations.
-use super::cache::{Meta, Traits};
+use super::cache::Traits;
 use super::fast::{pass, Pass};
 use super::machine::{LevelState, Machine, Origin};
 use super::placed;
@@ -150,10 +150,8 @@ impl Body {
     fn settle(&mut self, level: &mut LevelState, iterations: u64) {
         for lane in &mut self.lanes {
             let found = iterations - std::mem::take(&mut lane.misses);
-            let counts = &mut level.hits[lane.point as usize];
-            counts.hits += found;
-            counts.spatial += std::mem::take(&mut lane.spatial);
-            level.ledger.requests(lane.kind).requests += found;
+            let spatial = std::mem::take(&mut lane.spatial);
+            level.ledger.found(lane.kind, lane.point, found, spatial);
         }
     }
 }
@@ -175,13 +173,13 @@ fn alike(lanes: &[Lane]) -> Option<Vec<usize>> {
 
 /// Iterations after the one at hand that touch the same lines. The addresses stay where they are.
 #[inline]
-fn same_lines(body: &mut Body, meta: &mut [Meta], traits: &Traits, iterations: u64) {
+fn same_lines(body: &mut Body, sets: &mut impl Sets, traits: &Traits, iterations: u64) {
     let within = traits.line - 1;
     match &body.alike {
         Some(moving) if traits.unit == 0 => {
             for &at in moving {
                 let lane = &mut body.lanes[at];
-                lane.go_through(&mut meta[lane.slot as usize].touched, within, iterations);
+                lane.go_through(&mut sets.meta(lane.slot).touched, within, iterations);
             }
         }
         _ => {
@@ -189,7 +187,7 @@ fn same_lines(body: &mut Body, meta: &mut [Meta], traits: &Traits, iterations: u
                 for lane in &mut body.lanes {
                     let addr = lane.addr.wrapping_add(iteration.wrapping_mul(lane.stride));
                     let bits = traits.bits(addr & within, lane.last + 1);
-                    let touched = &mut meta[lane.slot as usize].touched;
+                    let touched = &mut sets.meta(lane.slot).touched;
                     lane.spatial += u64::from(bits & !*touched != 0);
                     *touched |= bits;
                 }
@@ -202,7 +200,7 @@ fn same_lines(body: &mut Body, meta: &mut [Meta], traits: &Traits, iterations: u
 #[inline(never)]
 fn stretch<S: Sets>(sets: &mut S, pass: &mut Pass, body: &mut Body) -> End {
     let traits = *pass.traits;
-    let (shift, within, dirty) = (traits.shift, traits.line - 1, traits.dirty());
+    let (shift, within, dirty) = (traits.shift, traits.line - 1, traits.dirty);
     while body.left > 0 {
         // Whether all lines of this iteration are there at its end.
         let mut all = body.next == 0;
@@ -219,13 +217,13 @@ fn stretch<S: Sets>(sets: &mut S, pass: &mut Pass, body: &mut Body) -> End {
             stays = stays.min(lane.stays(within));
             let line = lane.addr >> shift;
             let bits = traits.bits(from, lane.last + 1);
-            let Some(slot) = sets.look_up(line) else {
+            let time = sets.tick();
+            let Some((slot, meta)) = sets.look_up_at(line, time) else {
                 lane.misses += 1;
-                lane.slot = pass.miss(sets, line, bits, lane.kind, lane.point);
+                lane.slot = pass.miss(sets, time, line, bits, lane.kind, lane.point);
                 all &= before.iter().all(|other| other.slot != lane.slot);
                 continue;
             };
-            let meta = &mut pass.meta[slot as usize];
             pass.ledger.find(meta, lane.point);
             lane.spatial += u64::from(bits & !meta.touched != 0);
             lane.slot = slot;
@@ -236,7 +234,7 @@ fn stretch<S: Sets>(sets: &mut S, pass: &mut Pass, body: &mut Body) -> End {
         }
         let more = if all { stays.min(body.left - 1) } else { 0 };
         if more > 0 {
-            same_lines(body, pass.meta, &traits, more);
+            same_lines(body, sets, &traits, more);
         }
         body.advance(1 + more);
         if pass.out.as_ref().is_some_and(|out| out.len() >= QUEUE) {
@@ -290,7 +288,7 @@ impl Machine {
             let cache = &mut self.caches[first];
             let (sets, mut first_pass, _) = pass(cache, &mut self.levels[cache.level], &mut queue);
             let end = match sets {
-                AnySets::Lru8(sets) => stretch(sets, &mut first_pass, body),
+                AnySets::FullLru8(sets) => stretch(sets, &mut first_pass, body),
                 sets => stretch(sets, &mut first_pass, body),
             };
             self.queues.0 = queue;

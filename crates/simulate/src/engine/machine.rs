@@ -1,11 +1,11 @@
 //! Requests through the caches, in full: see `docs/simulation.md`, section by section.
-use super::cache::{Cache, Meta, Traits, DIRTY, PREFETCHED};
+use super::cache::{Cache, Traits, DIRTY, PREFETCHED};
 use super::fast::Request;
 use super::shadow::Class;
 use super::words::{WordMap, Words};
 use crate::config::{Inclusion, Prefetch, Write};
 use crate::counts::{LevelCounts, PointCounts, Requests, Traffic};
-use crate::sets::Sets;
+use crate::sets::{Meta, Sets};
 use memtrail_model::Kind;
 use std::collections::BTreeMap;
 
@@ -65,18 +65,33 @@ impl Origin {
     }
 }
 
-/// Hits of a reference point: apart from its other counts, so that many fit into a cache.
+/// Hits of a reference point that are not in the ledger yet: apart from its other counts, and in one word, so that many fit into a cache. The upper half counts
+/// those that were spatial.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Hits {
-    pub hits: u64,
-    pub spatial: u64,
+pub(super) struct Hits(u64);
+
+impl Hits {
+    /// No more than this are counted before they are entered in the ledger.
+    const MOST: u64 = u32::MAX as u64;
+
+    #[inline(always)]
+    pub fn count(&mut self, spatial: bool) {
+        self.0 += 1 + (u64::from(spatial) << 32);
+    }
+
+    fn add_to(self, counts: &mut PointCounts) {
+        counts.hits += self.0 & Hits::MOST;
+        counts.spatial_hits += self.0 >> 32;
+    }
 }
 
 /// A level's counts in the making.
 #[derive(Clone, Debug)]
 pub(super) struct LevelState {
-    /// By point: hits that were counted in the shortest way. As long as the ledger's points.
+    /// By point: hits that were counted in the shortest way, and are to be added to those of the ledger.
     pub hits: Vec<Hits>,
+    /// How many there may be of them.
+    hits_at_most: u64,
     pub ledger: Ledger,
 }
 
@@ -113,6 +128,7 @@ impl LevelState {
         };
         LevelState {
             hits: Vec::new(),
+            hits_at_most: 0,
             ledger,
         }
     }
@@ -122,8 +138,7 @@ impl LevelState {
         let mut points = ledger.points.clone();
         points.resize(points.len().max(self.hits.len()), PointCounts::default());
         for (counts, hits) in points.iter_mut().zip(&self.hits) {
-            counts.hits += hits.hits;
-            counts.spatial_hits += hits.spatial;
+            hits.add_to(counts);
         }
         while points.last() == Some(&PointCounts::default()) {
             points.pop();
@@ -137,13 +152,26 @@ impl LevelState {
         }
     }
 
-    /// Counts what has been counted since `before` so many times more.
-    pub fn repeat(&mut self, before: &LevelState, times: u64) {
-        for (i, now) in self.hits.iter_mut().enumerate() {
-            let before = before.hits.get(i).copied().unwrap_or_default();
-            now.hits += times * (now.hits - before.hits);
-            now.spatial += times * (now.spatial - before.spatial);
+    /// So many requests may hit.
+    #[inline]
+    pub fn expect(&mut self, requests: usize) {
+        self.hits_at_most += requests as u64;
+        if self.hits_at_most > Hits::MOST {
+            self.enter();
+            self.hits_at_most = requests as u64;
         }
+    }
+
+    /// Enters all hits in the ledger.
+    pub fn enter(&mut self) {
+        for (point, hits) in self.hits.iter_mut().enumerate().filter(|(_, hits)| hits.0 > 0) {
+            std::mem::take(hits).add_to(self.ledger.point(point as u32));
+        }
+        self.hits_at_most = 0;
+    }
+
+    /// Counts what has been counted since `before` so many times more. All hits are in the ledger, in both.
+    pub fn repeat(&mut self, before: &LevelState, times: u64) {
         let (ledger, before) = (&mut self.ledger, &before.ledger);
         let nothing = PointCounts::default();
         for (i, now) in ledger.points.iter_mut().enumerate() {
@@ -207,12 +235,20 @@ impl Ledger {
         requests.misses += 1;
         let counts = self.point(by);
         counts.misses += 1;
-        match class {
-            Some(Class::Compulsory) => counts.classes.compulsory += 1,
-            Some(Class::Capacity) => counts.classes.capacity += 1,
-            Some(Class::Conflict) => counts.classes.conflict += 1,
-            None => {}
+        if let Some(class) = class {
+            // Not by a jump: it could not be foreseen.
+            counts.classes.compulsory += u64::from(class == Class::Compulsory);
+            counts.classes.capacity += u64::from(class == Class::Capacity);
+            counts.classes.conflict += u64::from(class == Class::Conflict);
         }
+    }
+
+    /// Accesses of a kind that hit.
+    pub fn found(&mut self, kind: Kind, by: u32, hits: u64, spatial: u64) {
+        self.requests(kind).requests += hits;
+        let counts = self.point(by);
+        counts.hits += hits;
+        counts.spatial_hits += spatial;
     }
 
     /// A demand access finds a line: was it a prefetch that brought it in?
@@ -224,17 +260,17 @@ impl Ledger {
         }
     }
 
-    /// A write-back leaves this level.
+    /// A line leaves this level, and is written back if it is dirty: counted without a branch, which could not be foreseen.
     #[inline(always)]
-    pub fn wrote_back(&mut self, owner: u32) {
-        self.traffic.writebacks += 1;
-        self.point(owner).writebacks += 1;
+    pub fn wrote_back(&mut self, owner: u32, dirty: bool) {
+        self.traffic.writebacks += u64::from(dirty);
+        self.point(owner).writebacks += u64::from(dirty);
     }
 
     /// A demand access misses a line: had it been there?
-    #[inline]
+    #[inline(always)]
     pub fn missed_again(&mut self, gone: &mut Option<WordMap<u64>>, line: u64) {
-        if let Some(pair) = gone.as_mut().and_then(|gone| gone.remove(&line)) {
+        if let Some(pair) = forget(gone, line) {
             *self.premature.at(pair) += 1;
         }
     }
@@ -252,19 +288,25 @@ impl Ledger {
     }
 }
 
-/// A line is here again.
-#[inline]
-pub(super) fn forget(gone: &mut Option<WordMap<u64>>, line: u64) {
-    if let Some(gone) = gone {
-        gone.remove(&line);
+/// A line is here again. Returns who had brought it in and who took it away, if that is remembered.
+#[inline(always)]
+pub(super) fn forget(gone: &mut Option<WordMap<u64>>, line: u64) -> Option<u64> {
+    #[inline(never)]
+    fn remove(gone: &mut WordMap<u64>, line: u64) -> Option<u64> {
+        gone.remove(&line)
     }
+    gone.as_mut().and_then(|gone| remove(gone, line))
 }
 
 /// Remembers that a line was evicted.
-#[inline]
+#[inline(always)]
 pub(super) fn lose(gone: &mut Option<WordMap<u64>>, line: u64, old: &Meta, by: u32) {
+    #[inline(never)]
+    fn insert(gone: &mut WordMap<u64>, line: u64, pair: u64) {
+        gone.insert(line, pair);
+    }
     if let Some(gone) = gone {
-        gone.insert(line, pair(old.owner, by));
+        insert(gone, line, pair(old.owner, by));
     }
 }
 
@@ -359,11 +401,11 @@ impl Machine {
                 }
                 let looked = Machine::found(cache, kind, line, slot, origin);
                 match (kind, traits.write) {
-                    (Kind::Write, Write::Back) => cache.meta[slot as usize].flags |= DIRTY,
+                    (Kind::Write, Write::Back) => cache.sets.meta(slot).flags |= DIRTY,
                     (Kind::Write, Write::Through) => self.pass_on(at, part, origin),
                     _ if traits.inclusion == Inclusion::Exclusive && kind != Kind::Write => {
                         cache.sets.remove(line);
-                        self.moved = Some(cache.meta[slot as usize]);
+                        self.moved = Some(*cache.sets.meta(slot));
                     }
                     _ => {}
                 }
@@ -396,7 +438,7 @@ impl Machine {
         }
         let bytes = origin.bytes_in(line, cache.traits.shift);
         let spatial = bytes.is_some_and(|bytes| cache.touch(slot, bytes));
-        let flags = &mut cache.meta[slot as usize].flags;
+        let flags = &mut cache.sets.meta(slot).flags;
         let prefetched = *flags & PREFETCHED != 0;
         *flags &= !PREFETCHED;
         Looked {
@@ -452,16 +494,15 @@ impl Machine {
     /// Puts a line into a cache, touches bytes of it, and deals with the one that makes room.
     fn place(&mut self, at: usize, line: u64, moved: Meta, bytes: Option<(u64, u64)>, origin: &Origin) {
         let cache = &mut self.caches[at];
-        let placed = cache.sets.place(line);
+        let placed = cache.sets.place(line, moved);
         forget(&mut cache.gone, line);
         if let Some(shadow) = &mut cache.shadow {
-            shadow.placed(placed.slot, placed.evicted);
+            shadow.placed(placed.slot, placed.evicted.map(|(line, _)| line));
         }
-        let old = std::mem::replace(&mut cache.meta[placed.slot as usize], moved);
         if let Some(bytes) = bytes {
             cache.touch(placed.slot, bytes);
         }
-        if let Some(line) = placed.evicted {
+        if let Some((line, old)) = placed.evicted {
             self.evicted(at, line, old, origin);
         }
     }
@@ -480,7 +521,7 @@ impl Machine {
         if let Some(below) = exclusive {
             self.take_in(below, line, old, origin);
         } else if old.flags & DIRTY != 0 && traits.write != Write::None {
-            self.levels[self.caches[at].level].ledger.wrote_back(old.owner);
+            self.levels[self.caches[at].level].ledger.wrote_back(old.owner, true);
             if let Some(below) = below {
                 let origin = origin.untouching(old.owner);
                 self.write_back(below, addr, traits.line, &origin);
@@ -494,7 +535,7 @@ impl Machine {
         match cache.sets.look_up(line) {
             // From another cache above it.
             Some(slot) => {
-                let meta = &mut cache.meta[slot as usize];
+                let meta = cache.sets.meta(slot);
                 meta.flags |= old.flags;
                 meta.touched |= old.touched;
             }
@@ -510,7 +551,7 @@ impl Machine {
             for (line, _, _) in lines(addr, size, self.caches[above].traits.shift) {
                 let cache = &mut self.caches[above];
                 if let Some(slot) = cache.sets.remove(line) {
-                    let old = cache.meta[slot as usize];
+                    let old = *cache.sets.meta(slot);
                     if let Some(shadow) = &mut cache.shadow {
                         shadow.removed(slot, line);
                     }
@@ -543,13 +584,13 @@ impl Machine {
         let cache = &mut self.caches[at];
         let traits = cache.traits;
         let places = !traits.passes_writes();
-        let dirty = traits.dirty();
+        let dirty = traits.dirty;
         let mut goes_on = traits.write == Write::Through;
         if let Some(slot) = cache.sets.look_up(line) {
             if let Some(shadow) = &mut cache.shadow {
                 shadow.hit(slot, places);
             }
-            cache.meta[slot as usize].flags |= dirty;
+            cache.sets.meta(slot).flags |= dirty;
         } else {
             if let Some(shadow) = &mut cache.shadow {
                 shadow.miss(line, places);
@@ -566,7 +607,7 @@ impl Machine {
             }
         }
         if goes_on {
-            self.levels[self.caches[at].level].ledger.wrote_back(origin.owner);
+            self.levels[self.caches[at].level].ledger.wrote_back(origin.owner, true);
             if let Some(below) = self.caches[at].below {
                 self.write_back(below, addr, len, origin);
             }
@@ -577,13 +618,13 @@ impl Machine {
     pub fn flush(&mut self, at: usize) {
         let cache = &self.caches[at];
         let traits = cache.traits;
-        let slots = 0..cache.meta.len() as u32;
+        let slots = 0..cache.lines as u32;
         let mut lines: Vec<u64> = slots.filter_map(|slot| cache.sets.line_in(slot)).collect();
         lines.sort_unstable();
         for line in lines {
             // One written back before may have taken it away.
             let cache = &mut self.caches[at];
-            let Some(meta) = cache.sets.find(line).map(|slot| &mut cache.meta[slot as usize]) else {
+            let Some(meta) = cache.sets.find(line).map(|slot| cache.sets.meta(slot)) else {
                 continue;
             };
             if meta.flags & DIRTY == 0 || traits.write == Write::None {
@@ -591,7 +632,7 @@ impl Machine {
             }
             meta.flags &= !DIRTY;
             let (owner, below) = (meta.owner, cache.below);
-            self.levels[cache.level].ledger.wrote_back(owner);
+            self.levels[cache.level].ledger.wrote_back(owner, true);
             if let Some(below) = below {
                 let addr = line << traits.shift;
                 let origin = Origin::of(owner, addr, 1).untouching(owner);
@@ -652,5 +693,26 @@ impl Machine {
         prefetches.misses += 1;
         let origin = origin.untouching(origin.point);
         self.bring(at, Kind::Prefetch, line, (line, 0), &origin);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_hits_than_fit_into_half_a_word_are_counted() {
+        let mut level = LevelState::new(false);
+        level.know(1);
+        for _ in 0..3 {
+            // As if there had been so many, all of them spatial.
+            level.expect(u32::MAX as usize);
+            level.hits[1].0 += Hits::MOST << 32 | Hits::MOST;
+        }
+        level.expect(2);
+        level.hits[1].count(false);
+        level.hits[1].count(true);
+        let all = level.counts(1).total();
+        assert_eq!((all.hits, all.spatial_hits), (3 * Hits::MOST + 2, 3 * Hits::MOST + 1));
     }
 }

@@ -14,16 +14,19 @@
 //!
 //! The period is computed, not searched: the least number of iterations after which all classes have moved by whole lines, and by
 //! the same number of sets, in every cache. Where it is too long, or there is memory of other kinds (random replacement, prefetchers, miss classes), nothing is left out.
-use super::cache::{Cache, Meta};
+use super::cache::Cache;
 use super::machine::{LevelState, Machine};
 use crate::config::{Inclusion, Prefetch};
-use crate::sets::Sets;
+use crate::sets::{Meta, Sets};
 use memtrail_model::{Mover, Repeat};
 
 /// Fewer repetitions than this are not worth looking for.
 const FEWEST_PERIODS: u64 = 4;
 /// Comparisons that fail before a loop is given up.
 const ATTEMPTS: u32 = 24;
+
+/// After so many accesses for each line of the caches, there probably is nothing in them that was there before.
+const FORGET: u64 = 4;
 
 /// A line that is remembered and compared costs as much as so many accesses.
 const COST: u64 = 4;
@@ -68,9 +71,7 @@ impl Contents {
         let mut contents = Contents::default();
         cache.sets.each_in_order(|set| {
             contents.begins.push(contents.lines.len() as u32);
-            contents
-                .lines
-                .extend(set.map(|(line, slot)| (line, cache.meta[slot as usize])));
+            contents.lines.extend(set);
         });
         contents.begins.push(contents.lines.len() as u32);
         contents
@@ -150,19 +151,21 @@ impl Watch {
                 return None;
             }
         }
-        let lines: usize = caches().map(|cache| cache.meta.len()).sum();
+        let lines: usize = caches().map(|cache| cache.lines).sum();
         let points: usize = machine.levels.iter().map(|level| level.hits.len()).sum();
         let cost = COST * (lines + points) as u64;
         // Comparing must not cost much more than what goes on between.
         let least = (lines + points) as u64 / accesses.max(1);
         let wait = (least / period + 1).checked_mul(period)?;
+        // A period may begin anywhere: the first comparison needs no more than time for the caches to forget what was before.
+        let lead = (FORGET * lines as u64 / accesses.max(1) + 1).min(wait);
         (wait.checked_mul(FEWEST_PERIODS)? <= trips).then_some(Watch {
             classes,
             period,
             path,
             accesses,
             cost,
-            passed: 0,
+            passed: wait - lead,
             wait,
             before: None,
             attempts: 0,
@@ -211,7 +214,8 @@ impl Watch {
         0
     }
 
-    fn snapshot(&self, machine: &Machine) -> Snapshot {
+    fn snapshot(&self, machine: &mut Machine) -> Snapshot {
+        machine.levels.iter_mut().for_each(LevelState::enter);
         Snapshot {
             caches: self.path.iter().map(|&at| Contents::of(&machine.caches[at])).collect(),
             levels: machine.levels.clone(),
@@ -277,8 +281,7 @@ impl Watch {
                 for &(number, meta) in contents.set(set).iter().rev() {
                     let addr = number << shift;
                     let way = self.shift(addr, line).wrapping_mul(since).wrapping_mul(periods);
-                    let placed = cache.sets.place(addr.wrapping_add(way) >> shift);
-                    cache.meta[placed.slot as usize] = meta;
+                    cache.sets.place(addr.wrapping_add(way) >> shift, meta);
                 }
             }
         }

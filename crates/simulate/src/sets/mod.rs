@@ -1,28 +1,47 @@
 //! Which lines are in a cache, and which has to make room: one file per way of keeping them.
 //!
-//! A line's *slot* stays the same for as long as the line stays. Whatever else a cache knows of its lines is kept in arrays by slot,
-//! so that the look-ups, which are many, touch nothing but tags.
+//! A line's *slot* stays the same for as long as the line stays. What is known of it lies beside it.
 //!
 //! **Invariants.** Slots are below the number of lines that fit. A line is in at most one slot. [`Sets::place`] is called for lines that are
 //! not there.
-mod lanes;
 mod plru;
 mod random;
+mod stamped;
 mod wide;
 
-pub(crate) use lanes::{LaneSets, KEEPS, MOVES};
 pub(crate) use plru::PlruSets;
 pub(crate) use random::RandomSets;
+pub(crate) use stamped::{StampedSets, FULL, KEEPS, MOVES};
 pub(crate) use wide::WideSets;
 
 use crate::config::{Level, Policy};
+
+/// What is known of a line that is there, or on its way from one cache to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// Its bytes that have been touched, a bit each; of lines longer than 64 bytes, its 64 parts.
+    pub touched: u64,
+    /// The reference point that brought it in.
+    pub owner: u32,
+    pub flags: u32,
+}
+
+impl Meta {
+    /// Of a line from memory.
+    pub fn new(owner: u32) -> Meta {
+        Meta {
+            owner,
+            ..Meta::default()
+        }
+    }
+}
 
 /// What placing a line did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Placed {
     pub slot: u32,
-    /// The line that was in the slot.
-    pub evicted: Option<u64>,
+    /// The line that was in the slot, and what was known of it.
+    pub evicted: Option<(u64, Meta)>,
 }
 
 /// A cache's lines by set.
@@ -31,20 +50,47 @@ pub(crate) trait Sets {
     fn look_up(&mut self, line: u64) -> Option<u32>;
     /// Where a line is.
     fn find(&self, line: u64) -> Option<u32>;
+    /// What is known of the line in a slot.
+    fn meta(&mut self, slot: u32) -> &mut Meta;
     /// Puts a line in that is not there.
-    fn place(&mut self, line: u64) -> Placed;
+    fn place(&mut self, line: u64, meta: Meta) -> Placed;
     /// Takes a line out; returns where it was.
     fn remove(&mut self, line: u64) -> Option<u32>;
     /// The line in a slot.
     fn line_in(&self, slot: u32) -> Option<u64>;
+    /// How much later each look-up is than the one before, for those that write down times.
+    const TICK: u64 = 1;
+    /// When the last look-up was. Whoever has many of them can keep the time, and give it back in the end.
+    #[inline(always)]
+    fn time(&self) -> u64 {
+        0
+    }
+    #[inline(always)]
+    fn set_time(&mut self, _time: u64) {}
+    /// The time of the next.
+    #[inline(always)]
+    fn tick(&mut self) -> u64 {
+        let time = self.time() + Self::TICK;
+        self.set_time(time);
+        time
+    }
+    /// [`Sets::look_up`] by those who keep the time; and what is known of the line.
+    #[inline(always)]
+    fn look_up_at(&mut self, line: u64, _time: u64) -> Option<(u32, &mut Meta)> {
+        let slot = self.look_up(line)?;
+        Some((slot, self.meta(slot)))
+    }
+    /// [`Sets::place`] by those who keep the time.
+    #[inline(always)]
+    fn place_at(&mut self, line: u64, meta: Meta, _time: u64) -> Placed {
+        self.place(line, meta)
+    }
     /// A line will be looked up before long: its set should be at hand by then.
     #[inline(always)]
     fn approach(&self, _line: u64) {}
-    /// It will be very soon, and most probably be in, or go to, this slot.
+    /// It will be very soon: so should what is known of it, or of the line that makes room for it.
     #[inline(always)]
-    fn expect(&self, _line: u64) -> Option<u32> {
-        None
-    }
+    fn expect(&self, _line: u64) {}
 }
 
 /// From line numbers to sets.
@@ -79,10 +125,14 @@ pub(crate) fn way_of(set: &[u64], line: u64) -> Option<usize> {
 /// Any of them.
 #[derive(Clone, Debug)]
 pub(crate) enum AnySets {
-    Lru8(LaneSets<u64, MOVES>),
-    Lru16(LaneSets<u128, MOVES>),
-    Fifo8(LaneSets<u64, KEEPS>),
-    Fifo16(LaneSets<u128, KEEPS>),
+    FullLru8(StampedSets<8, MOVES, FULL>),
+    FullLru16(StampedSets<16, MOVES, FULL>),
+    Lru4(StampedSets<4, MOVES>),
+    Lru8(StampedSets<8, MOVES>),
+    Lru16(StampedSets<16, MOVES>),
+    Fifo4(StampedSets<4, KEEPS>),
+    Fifo8(StampedSets<8, KEEPS>),
+    Fifo16(StampedSets<16, KEEPS>),
     WideLru(WideSets<MOVES>),
     WideFifo(WideSets<KEEPS>),
     Random(RandomSets),
@@ -93,11 +143,16 @@ impl AnySets {
     /// Of a checked level.
     pub fn new(level: &Level, seed: u64) -> AnySets {
         let (sets, ways) = (level.sets(), level.ways);
+        let power = sets.is_power_of_two();
         match level.policy {
-            Policy::Lru if ways <= 8 => AnySets::Lru8(LaneSets::new(sets, ways)),
-            Policy::Lru if ways <= lanes::MOST_WAYS => AnySets::Lru16(LaneSets::new(sets, ways)),
-            Policy::Fifo if ways <= 8 => AnySets::Fifo8(LaneSets::new(sets, ways)),
-            Policy::Fifo if ways <= lanes::MOST_WAYS => AnySets::Fifo16(LaneSets::new(sets, ways)),
+            Policy::Lru if ways == 8 && power => AnySets::FullLru8(StampedSets::new(sets, ways)),
+            Policy::Lru if ways == 16 && power => AnySets::FullLru16(StampedSets::new(sets, ways)),
+            Policy::Lru if ways <= 4 => AnySets::Lru4(StampedSets::new(sets, ways)),
+            Policy::Lru if ways <= 8 => AnySets::Lru8(StampedSets::new(sets, ways)),
+            Policy::Lru if ways <= stamped::MOST_WAYS => AnySets::Lru16(StampedSets::new(sets, ways)),
+            Policy::Fifo if ways <= 4 => AnySets::Fifo4(StampedSets::new(sets, ways)),
+            Policy::Fifo if ways <= 8 => AnySets::Fifo8(StampedSets::new(sets, ways)),
+            Policy::Fifo if ways <= stamped::MOST_WAYS => AnySets::Fifo16(StampedSets::new(sets, ways)),
             Policy::Lru => AnySets::WideLru(WideSets::new(sets, ways)),
             Policy::Fifo => AnySets::WideFifo(WideSets::new(sets, ways)),
             Policy::Random => AnySets::Random(RandomSets::new(sets, ways, seed)),
@@ -106,14 +161,18 @@ impl AnySets {
     }
 }
 
-/// Lines from the last used (of FIFO: placed) to the next to go, with their slots.
-pub(crate) type InOrder<'s> = dyn Iterator<Item = (u64, u32)> + 's;
+/// Lines from the last used (of FIFO: placed) to the next to go, with what is known of them.
+pub(crate) type InOrder<'s> = dyn Iterator<Item = (u64, Meta)> + 's;
 
 macro_rules! ordered {
     ($self:expr, $sets:ident => $do:expr, else $other:expr) => {
         match $self {
+            AnySets::FullLru8($sets) => $do,
+            AnySets::FullLru16($sets) => $do,
+            AnySets::Lru4($sets) => $do,
             AnySets::Lru8($sets) => $do,
             AnySets::Lru16($sets) => $do,
+            AnySets::Fifo4($sets) => $do,
             AnySets::Fifo8($sets) => $do,
             AnySets::Fifo16($sets) => $do,
             _ => $other,
@@ -143,8 +202,12 @@ impl AnySets {
 macro_rules! each {
     ($self:expr, $sets:ident => $do:expr) => {
         match $self {
+            AnySets::FullLru8($sets) => $do,
+            AnySets::FullLru16($sets) => $do,
+            AnySets::Lru4($sets) => $do,
             AnySets::Lru8($sets) => $do,
             AnySets::Lru16($sets) => $do,
+            AnySets::Fifo4($sets) => $do,
             AnySets::Fifo8($sets) => $do,
             AnySets::Fifo16($sets) => $do,
             AnySets::WideLru($sets) => $do,
@@ -164,8 +227,12 @@ impl Sets for AnySets {
         each!(self, sets => sets.find(line))
     }
     #[inline]
-    fn place(&mut self, line: u64) -> Placed {
-        each!(self, sets => sets.place(line))
+    fn place(&mut self, line: u64, meta: Meta) -> Placed {
+        each!(self, sets => sets.place(line, meta))
+    }
+    #[inline]
+    fn meta(&mut self, slot: u32) -> &mut Meta {
+        each!(self, sets => sets.meta(slot))
     }
     fn remove(&mut self, line: u64) -> Option<u32> {
         each!(self, sets => sets.remove(line))

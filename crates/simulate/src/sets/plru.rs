@@ -2,7 +2,7 @@
 //!
 //! The ways of a set are the leaves of a binary tree whose nodes point to a half. Nodes are numbered as in a heap, from 1; a bit is set if
 //! the node points to the upper half. The victim is where the pointers lead; using a way turns the nodes on its path away from it.
-use super::{way_of, Index, Placed, Sets};
+use super::{way_of, Index, Meta, Placed, Sets};
 
 #[derive(Clone, Debug)]
 pub(crate) struct PlruSets {
@@ -11,6 +11,7 @@ pub(crate) struct PlruSets {
     /// Words of pointers of a set.
     words: usize,
     tags: Vec<u64>,
+    meta: Vec<Meta>,
     pointers: Vec<u64>,
 }
 
@@ -22,6 +23,7 @@ impl PlruSets {
             ways: ways as usize,
             words,
             tags: vec![0; (sets * u64::from(ways)) as usize],
+            meta: vec![Meta::default(); (sets * u64::from(ways)) as usize],
             pointers: vec![0; sets as usize * words],
         }
     }
@@ -65,16 +67,21 @@ impl Sets for PlruSets {
         Some((base + way) as u32)
     }
 
-    fn place(&mut self, line: u64) -> Placed {
+    fn meta(&mut self, slot: u32) -> &mut Meta {
+        &mut self.meta[slot as usize]
+    }
+
+    fn place(&mut self, line: u64, meta: Meta) -> Placed {
         let set = self.index.set(line);
         let base = set * self.ways;
         let free = self.tags[base..base + self.ways].iter().position(|&tag| tag == 0);
         let way = free.unwrap_or_else(|| self.victim(set));
         let old = std::mem::replace(&mut self.tags[base + way], line + 1);
+        let known = std::mem::replace(&mut self.meta[base + way], meta);
         self.use_way(set, way);
         Placed {
             slot: (base + way) as u32,
-            evicted: old.checked_sub(1),
+            evicted: old.checked_sub(1).map(|line| (line, known)),
         }
     }
 

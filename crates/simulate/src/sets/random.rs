@@ -2,7 +2,7 @@
 //!
 //! The n-th random choice in a set is a function of the seed, the set and n alone, so that sets do not depend on each other
 //! and can be simulated apart.
-use super::{way_of, Index, Placed, Sets};
+use super::{way_of, Index, Meta, Placed, Sets};
 
 #[derive(Clone, Debug)]
 pub(crate) struct RandomSets {
@@ -10,6 +10,7 @@ pub(crate) struct RandomSets {
     ways: usize,
     seed: u64,
     tags: Vec<u64>,
+    meta: Vec<Meta>,
     /// Random evictions so far, by set.
     picked: Vec<u64>,
 }
@@ -21,6 +22,7 @@ impl RandomSets {
             ways: ways as usize,
             seed,
             tags: vec![0; (sets * u64::from(ways)) as usize],
+            meta: vec![Meta::default(); (sets * u64::from(ways)) as usize],
             picked: vec![0; sets as usize],
         }
     }
@@ -54,7 +56,11 @@ impl Sets for RandomSets {
         Some((base + way) as u32)
     }
 
-    fn place(&mut self, line: u64) -> Placed {
+    fn meta(&mut self, slot: u32) -> &mut Meta {
+        &mut self.meta[slot as usize]
+    }
+
+    fn place(&mut self, line: u64, meta: Meta) -> Placed {
         let (set, base) = self.set(line);
         let free = self.tags[base..base + self.ways].iter().position(|&tag| tag == 0);
         let way = free.unwrap_or_else(|| {
@@ -63,9 +69,10 @@ impl Sets for RandomSets {
             (pick(self.seed, set as u64, n) % self.ways as u64) as usize
         });
         let old = std::mem::replace(&mut self.tags[base + way], line + 1);
+        let known = std::mem::replace(&mut self.meta[base + way], meta);
         Placed {
             slot: (base + way) as u32,
-            evicted: old.checked_sub(1),
+            evicted: old.checked_sub(1).map(|line| (line, known)),
         }
     }
 

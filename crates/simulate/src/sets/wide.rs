@@ -3,7 +3,7 @@
 //! **Idea.** A hash table finds the slot of a line; the slots of a set are linked in the order of replacement. Everything takes constant
 //! time, and as much memory as the cache has lines. The table is open-addressed with linear probing and at most half full; removing
 //! moves later entries back, so there are no tombstones.
-use super::{Index, Placed, Sets};
+use super::{Index, Meta, Placed, Sets};
 
 /// No slot.
 const NOTHING: u32 = u32::MAX;
@@ -14,8 +14,9 @@ pub(crate) struct WideSets<const MOVE: bool> {
     /// Slots by hash.
     table: Vec<u32>,
     shift: u32,
-    /// By slot: the line, and the neighbours towards the front and towards the end.
+    /// By slot: the line, what is known of it, and the neighbours towards the front and towards the end.
     lines: Vec<u64>,
+    meta: Vec<Meta>,
     before: Vec<u32>,
     after: Vec<u32>,
     /// By set.
@@ -52,6 +53,7 @@ impl<const MOVE: bool> WideSets<MOVE> {
             table: vec![NOTHING; table],
             shift: 64 - table.trailing_zeros(),
             lines: vec![0; lines],
+            meta: vec![Meta::default(); lines],
             before: vec![NOTHING; lines],
             after: after.collect(),
             ends: (0..sets).map(ends).collect(),
@@ -149,7 +151,12 @@ impl<const MOVE: bool> Sets for WideSets<MOVE> {
         (slot != NOTHING).then_some(slot)
     }
 
-    fn place(&mut self, line: u64) -> Placed {
+    #[inline]
+    fn meta(&mut self, slot: u32) -> &mut Meta {
+        &mut self.meta[slot as usize]
+    }
+
+    fn place(&mut self, line: u64, meta: Meta) -> Placed {
         let set = self.index.set(line);
         let free = self.ends[set].free;
         let (slot, evicted) = if free == NOTHING {
@@ -158,12 +165,12 @@ impl<const MOVE: bool> Sets for WideSets<MOVE> {
             let (at, _) = self.probe(old);
             self.erase(at);
             self.unlink(set, slot);
-            (slot, Some(old))
+            (slot, Some((old, self.meta[slot as usize])))
         } else {
             self.ends[set].free = self.after[free as usize];
             (free, None)
         };
-        self.lines[slot as usize] = line;
+        (self.lines[slot as usize], self.meta[slot as usize]) = (line, meta);
         let at = self.probe_free(line);
         self.table[at] = slot;
         self.link_first(set, slot);

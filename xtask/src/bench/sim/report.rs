@@ -142,7 +142,7 @@ pub fn markdown(all: &[Measured], failures: &[String], options: &Options) -> Str
     );
     let most = if options.quick { IN_MEMORY.1 } else { IN_MEMORY.0 };
     out += &format!(
-        "Millions of accesses a second. Up to `reuse distances` on one core, the first {} accesses in memory, the simulator alone; `on\ndescriptors` \
+        "Millions of accesses a second. Up to `reuse distances` on one core, the first {} accesses, in\npieces that lie in the cache, the simulator alone; `on descriptors` \
          from the file, all of it, on one core; `command` is `memtrail sim` as it is, on all cores. One level is 32K:64:8.\n",
         grouped(most)
     );

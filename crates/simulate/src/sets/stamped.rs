@@ -1,0 +1,304 @@
+//! LRU and FIFO in sets of up to sixteen ways, without searching.
+//!
+//! **Problem.** Where in its set a line is cannot be foreseen, and each wrong guess of the processor costs more than the look-up itself.
+//!
+//! **Idea.** Half of every line number of a set is compared at once, with vector instructions; that names the way that the line is in if it is there, and the other half is
+//! then compared. Nothing but whether the line is there decides a branch. Using a line writes down the time, and reads nothing: look-ups of the same set do not wait for each other.
+//! The way to fill or to evict is that of the earliest time, which is looked for only when a line is missed. Ways are in the lowest bits of the times, so that the least of them names it.
+//!
+//! LRU and FIFO differ in one thing: whether a line that is found is used.
+//!
+//! **Invariants.** The stamps of a set are different, and each names its way. Those of free ways are less than those of others, those of ways that do not exist are [`NEVER`].
+use super::{Index, Meta, Placed, Sets};
+use safe_arch::{
+    cmp_eq_mask_i32_m128i, m128i, move_mask_i8_m128i, pack_i16_to_i8_m128i, pack_i32_to_i16_m128i, prefetch_t0,
+    set_splat_i32_m128i, zeroed_m128i,
+};
+
+/// A line that is found is used: LRU.
+pub(crate) const MOVES: bool = true;
+/// It is not: FIFO.
+pub(crate) const KEEPS: bool = false;
+
+pub(crate) const MOST_WAYS: u32 = 16;
+
+/// The line of a free way, both halves: line numbers have at most 62 bits.
+const FREE: u64 = u64::MAX;
+/// The stamp of a way that does not exist.
+const NEVER: u64 = u64::MAX;
+
+/// A set with room for `N` ways: 4, 8 or 16.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Set<const N: usize> {
+    /// Of line numbers: the low and the high 32 bits.
+    low: [u32; N],
+    high: [u32; N],
+    /// When each was used (of FIFO: placed) last, and its way.
+    stamps: [u64; N],
+    meta: [Meta; N],
+}
+
+impl<const N: usize> Set<N> {
+    fn new(ways: usize) -> Self {
+        let stamp = |way| if way < ways { way as u64 } else { NEVER };
+        Set {
+            low: [FREE as u32; N],
+            high: [(FREE >> 32) as u32; N],
+            stamps: std::array::from_fn(stamp),
+            meta: [Meta::default(); N],
+        }
+    }
+
+    /// A bit for each way whose line has these low bits.
+    #[inline(always)]
+    fn like(&self, low: u32) -> u32 {
+        let low = set_splat_i32_m128i(low as i32);
+        let four = |i: usize| {
+            let lines = [self.low[i], self.low[i + 1], self.low[i + 2], self.low[i + 3]];
+            cmp_eq_mask_i32_m128i(m128i::from(lines), low)
+        };
+        let eight = |i| pack_i32_to_i16_m128i(four(i), if N > 4 { four(i + 4) } else { zeroed_m128i() });
+        let second = if N > 8 { eight(N - 8) } else { zeroed_m128i() };
+        move_mask_i8_m128i(pack_i16_to_i8_m128i(eight(0), second)) as u32
+    }
+
+    /// The way a line is in.
+    #[inline(always)]
+    fn way(&self, line: u64) -> Option<usize> {
+        let mut like = self.like(line as u32);
+        while like != 0 {
+            let way = like.trailing_zeros() as usize % N;
+            if self.high[way] == (line >> 32) as u32 {
+                return Some(way);
+            }
+            like &= like - 1;
+        }
+        None
+    }
+
+    /// The way to fill or to evict.
+    #[inline(always)]
+    fn last(&self) -> usize {
+        // In pairs: they do not wait for each other.
+        let four = |i: usize| {
+            let stamps = &self.stamps[i..i + 4];
+            stamps[0].min(stamps[1]).min(stamps[2].min(stamps[3]))
+        };
+        let least = match N {
+            4 => four(0),
+            8 => four(0).min(four(4)),
+            _ => four(0).min(four(4)).min(four(8).min(four(12))),
+        };
+        least as usize % N
+    }
+
+    #[inline(always)]
+    fn line(&self, way: usize) -> u64 {
+        u64::from(self.high[way]) << 32 | u64::from(self.low[way])
+    }
+
+    #[inline(always)]
+    fn put(&mut self, way: usize, line: u64) {
+        (self.low[way], self.high[way]) = (line as u32, (line >> 32) as u32);
+    }
+}
+
+/// All `N` ways exist, and sets are a power of two.
+pub(crate) const FULL: bool = true;
+
+#[derive(Clone, Debug)]
+pub(crate) struct StampedSets<const N: usize, const MOVE: bool, const FULL: bool = false> {
+    index: Index,
+    ways: usize,
+    sets: Vec<Set<N>>,
+    now: u64,
+}
+
+impl<const N: usize, const MOVE: bool, const FULL: bool> StampedSets<N, MOVE, FULL> {
+    pub fn new(sets: u64, ways: u32) -> Self {
+        let ways = ways as usize;
+        assert!(!FULL || ways == N && sets.is_power_of_two());
+        StampedSets {
+            index: Index::new(sets),
+            ways,
+            sets: vec![Set::new(ways); sets as usize],
+            now: 0,
+        }
+    }
+
+    pub fn count(&self) -> usize {
+        self.sets.len()
+    }
+
+    pub fn clear(&mut self) {
+        self.sets.fill(Set::new(self.ways));
+    }
+
+    #[inline(always)]
+    fn set(&self, line: u64) -> usize {
+        if FULL {
+            line as usize & (self.sets.len() - 1)
+        } else {
+            self.index.set(line)
+        }
+    }
+
+    #[inline(always)]
+    fn slot(&self, set: usize, way: usize) -> u32 {
+        (set * if FULL { N } else { self.ways } + way) as u32
+    }
+
+    /// The lines of a set from the last used (of FIFO: placed) to the next to go, with what is known of them.
+    pub fn in_order(&self, set: usize) -> impl Iterator<Item = (u64, Meta)> + '_ {
+        let set = &self.sets[set];
+        let mut stamps = set.stamps;
+        stamps[..self.ways].sort_unstable_by(|a, b| b.cmp(a));
+        let ways = stamps.into_iter().take(self.ways).map(|stamp| stamp as usize % N);
+        let lines = ways.map(move |way| (set.line(way), set.meta[way]));
+        lines.take_while(|&(line, _)| line != FREE)
+    }
+}
+
+impl<const N: usize, const MOVE: bool, const FULL: bool> Sets for StampedSets<N, MOVE, FULL> {
+    const TICK: u64 = MOST_WAYS as u64;
+
+    #[inline(always)]
+    fn time(&self) -> u64 {
+        self.now
+    }
+    #[inline(always)]
+    fn set_time(&mut self, time: u64) {
+        self.now = time;
+    }
+
+    #[inline(always)]
+    fn look_up_at(&mut self, line: u64, time: u64) -> Option<(u32, &mut Meta)> {
+        let at = self.set(line);
+        let way = self.sets[at].way(line)?;
+        let slot = self.slot(at, way);
+        let set = &mut self.sets[at];
+        if MOVE {
+            set.stamps[way] = time + way as u64;
+        }
+        Some((slot, &mut set.meta[way]))
+    }
+    #[inline(always)]
+    fn look_up(&mut self, line: u64) -> Option<u32> {
+        let time = self.tick();
+        self.look_up_at(line, time).map(|(slot, _)| slot)
+    }
+
+    #[inline(always)]
+    fn meta(&mut self, slot: u32) -> &mut Meta {
+        let ways = if FULL { N } else { self.ways };
+        &mut self.sets[slot as usize / ways].meta[slot as usize % ways]
+    }
+
+    fn find(&self, line: u64) -> Option<u32> {
+        let set = self.set(line);
+        let way = self.sets[set].way(line)?;
+        Some(self.slot(set, way))
+    }
+
+    #[inline(always)]
+    fn place_at(&mut self, line: u64, meta: Meta, time: u64) -> Placed {
+        let at = self.set(line);
+        let set = &mut self.sets[at];
+        let way = set.last();
+        let old = set.line(way);
+        let known = std::mem::replace(&mut set.meta[way], meta);
+        set.put(way, line);
+        set.stamps[way] = time + way as u64;
+        Placed {
+            slot: self.slot(at, way),
+            evicted: (old != FREE).then_some((old, known)),
+        }
+    }
+    #[inline(always)]
+    fn place(&mut self, line: u64, meta: Meta) -> Placed {
+        let time = self.tick();
+        self.place_at(line, meta, time)
+    }
+
+    fn remove(&mut self, line: u64) -> Option<u32> {
+        let at = self.set(line);
+        let set = &mut self.sets[at];
+        let way = set.way(line)?;
+        set.put(way, FREE);
+        set.stamps[way] = way as u64;
+        Some(self.slot(at, way))
+    }
+
+    fn line_in(&self, slot: u32) -> Option<u64> {
+        let (set, way) = (slot as usize / self.ways, slot as usize % self.ways);
+        Some(self.sets[set].line(way)).filter(|&line| line != FREE)
+    }
+
+    #[inline(always)]
+    fn approach(&self, line: u64) {
+        let set = &self.sets[self.set(line)];
+        prefetch_t0(&set.low);
+        prefetch_t0(&set.stamps);
+        if N > 8 {
+            prefetch_t0(&set.high);
+            prefetch_t0(&set.stamps[N / 2]);
+        }
+    }
+
+    #[inline(always)]
+    fn expect(&self, line: u64) {
+        let set = &self.sets[self.set(line)];
+        let way = set.way(line).unwrap_or_else(|| set.last());
+        prefetch_t0(&set.meta[way]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_are_compared_side_by_side() {
+        fn check<const N: usize>() {
+            let mut set = Set::<N>::new(N - 1);
+            assert_eq!((set.like(FREE as u32), set.last()), ((1 << N) - 1, 0));
+            for way in 0..N - 1 {
+                set.put(way, ((way as u64) << 32) | (7 + way as u64 % 2));
+                set.stamps[way] = ((100 - way as u64) * u64::from(MOST_WAYS)) | way as u64;
+            }
+            assert_eq!(
+                (set.like(7), set.like(8)),
+                (0x5555 & ((1 << (N - 1)) - 1), 0xAAAA & ((1 << (N - 1)) - 1))
+            );
+            assert_eq!(set.last(), N - 2);
+            // Of the same low bits, the one with the same high bits.
+            assert_eq!(set.way(2 << 32 | 7), Some(2));
+            assert_eq!(set.way(2 << 32 | 8), None);
+            assert_eq!(set.way(3), None);
+        }
+        check::<4>();
+        check::<8>();
+        check::<16>();
+    }
+
+    #[test]
+    fn a_set_of_three_ways_keeps_the_three_used_last() {
+        let mut sets = StampedSets::<8, MOVES>::new(5, 3);
+        let mut evicted = Vec::new();
+        for line in [5, 10, 15, 5, 20, 25, 10] {
+            if sets.look_up(line).is_none() {
+                let placed = sets.place(line, Meta::new(line as u32));
+                evicted.extend(placed.evicted.map(|(line, meta)| (line, meta.owner)));
+            }
+        }
+        assert_eq!(evicted, [(10, 10), (15, 15), (5, 5)]);
+        let lines: Vec<u64> = sets.in_order(0).map(|(line, _)| line).collect();
+        assert_eq!(lines, [10, 25, 20]);
+        assert!(sets.remove(25).is_some());
+        let lines: Vec<u64> = sets.in_order(0).map(|(line, _)| line).collect();
+        assert_eq!(lines, [10, 20]);
+        assert_eq!(sets.place(30, Meta::new(30)).evicted, None);
+        assert_eq!(sets.place(35, Meta::new(35)).evicted, Some((20, Meta::new(20))));
+    }
+}
