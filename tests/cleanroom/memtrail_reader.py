@@ -15,7 +15,7 @@ import zlib
 from mtr_container import (BLOCKS, END, EVENTS, INDEX, LOW, MASK, STREAM, Chunk, CutOff, Damage, need,
                            read_prologue, unpack_columns)
 from mtr_plans import RSP, Blocks, Cut
-from mtr_stream import CUT, LEFT, NOTES, STATE, Stream
+from mtr_stream import CUT, NOTES, STATE, Stream
 
 # --------------------------------------------------------------------------------------------------- EVENTS
 
@@ -153,9 +153,6 @@ class Thread:
             need(self.held, "CUT without a block")
             self.execute(cut=Cut(*record[1:]))
             self.has_state = False
-        elif head >= LEFT:
-            need(self.held, "LEFT without a block")
-            self.execute(left=head - LEFT)
         else:
             if self.held:
                 self.execute()
@@ -179,9 +176,10 @@ class Thread:
             text = words[{11: 3, 15: 2, 16: 0, 17: 0}[head]]
             need(text == LOW or text in self.events.texts, f"a note with text {text}, which is not defined")
 
-    def execute(self, cut=None, left=None):
+    def execute(self, cut=None):
         record, self.held = self.held, None
-        plan, later = self.blocks.by_head[record[0]]
+        plan, left, later = self.blocks.by_head[record[0]]
+        need(cut is None or left is None, f"CUT of block {plan.id}, which was left through a way out")
         # 1. Load
         if later:
             need(self.loop is plan, f"a later iteration of loop {plan.id}, which does not go on")
@@ -190,14 +188,14 @@ class Thread:
             for slot, value in zip(plan.free, record[1:]):
                 slots[slot] = value
         else:
-            slots = [*self.carried, *record[1:], *[0] * len(plan.derived)]
+            missing = plan.words - len(record)
+            slots = [*self.carried, *record[1:], *[0] * (missing + len(plan.derived))]
         # 2. Adjust
         rsp = None
         if left is not None:
-            need(left in plan.ways, f"LEFT {left} of block {plan.id}, which has no way out there")
-            rsp, moved = plan.ways[left]
+            rsp = plan.ways[left].rsp
             if plan.affine:
-                slots[2 + plan.values] = slots[2 + plan.values] - moved & (LOW if plan.counter.low32 else MASK)
+                slots[2 + plan.values] = slots[2 + plan.values] - plan.ways[left].moved & (LOW if plan.counter.low32 else MASK)
         # 3. Count
         partial = cut is not None or left is not None
         count = self.count(plan, slots, partial) if plan.affine else int(not partial)

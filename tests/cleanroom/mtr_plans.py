@@ -214,8 +214,15 @@ class Step:
 NARROW = [(0, 8), (0, 16), (0, 32), (1, 8), (1, 16), (1, 32)]
 
 
+class Way:
+    """A way out: its rsp, how far a counter has moved, and the words of a record that ends there."""
+
+    def __init__(self, rsp, moved, words):
+        self.rsp, self.moved, self.words = rsp, moved, words
+
+
 class Plan:
-    """What a block does. accesses: (number of the instruction, its address, Shape); ways: {k: (rsp, moved)}."""
+    """What a block does. accesses: (number of the instruction, its address, Shape); ways: {k: Way}."""
 
     affine = partly = False
     counter = None
@@ -239,7 +246,7 @@ class Plan:
         need(self.words <= 512, "more than 512 words")
         for number, (_, lin) in enumerate(self.derived):
             need(all(slot < carried + number for slot in lin.slots()), "derived value refers to a slot behind it")
-        lins = [self.exit_rsp, *(rsp for rsp, _ in self.ways.values())]
+        lins = [self.exit_rsp, *(way.rsp for way in self.ways.values())]
         used = [slot for lin in lins for slot in lin.slots()]
         for _, _, shape in self.accesses:
             used += shape.used
@@ -253,6 +260,13 @@ class Plan:
             need(self.counter.by != 0, "counter does not count")
         need(all(slot < carried for slot in stepped), "step or free slot is that of a derived value")
         need(self.instructions - 1 not in self.ways, "the last instruction is a way out")
+        need(len(self.ways) <= 254, "more than 254 ways out")
+        need(all(way.words <= self.words for way in self.ways.values()), "a way out with more words than the block")
+
+    def ids(self):
+        """For each of its ids the way out, if any, and whether it is that of a later iteration."""
+        each = [None, *self.ways]
+        return [(left, later) for later in range(1 + self.partly) for left in each]
 
 
 # --------------------------------------------------------------------------------------------------- BLOCKS
@@ -315,12 +329,11 @@ class BlockReader:
             plan.counter = self.step()
         if plan.partly:
             plan.free = [self.slot_number() for _ in range(self.count())]
-        plan.left = [None, *plan.ways]  # way out number s, from 1, is at this instruction
         try:
             plan.check()
         except Damage as error:
             raise Damage(f"BLOCKS: block {plan.id}: {error}") from error
-        self.likely_id = plan.id + 1 + plan.partly
+        self.likely_id = plan.id + len(plan.ids())
         self.likely_pc = plan.end
         self.ends.append(self.likely_pc)
         if len(self.ends) == 33:
@@ -328,7 +341,7 @@ class BlockReader:
         return plan
 
     def instructions(self, plan, pieces):
-        at, pc = 0, plan.pc
+        at, pc, words = 0, plan.pc, 1
         while True:
             byte = self.instruction.byte()
             number, last = plan.instructions, byte & 0x80
@@ -341,8 +354,12 @@ class BlockReader:
             for _ in range(count):
                 plan.accesses.append((number, pc, self.one_access(length, last or number + 1 in pieces)))
             if byte & 0x10:
-                rsp = self.stack_pointer()
-                plan.ways[number] = rsp, self.rare.signed() if plan.affine else 0
+                rsp, moved = self.stack_pointer(), self.rare.signed() if plan.affine else 0
+                if plan.affine or plan.partly:
+                    words = plan.words
+                else:
+                    words += self.words.number()
+                plan.ways[number] = Way(rsp, moved, words)
             at += length
             pc = pc + length & MASK
             plan.instructions += 1
@@ -455,7 +472,7 @@ class BlockReader:
 
 
 class Blocks:
-    """All blocks of the recording, by id; later iterations of partly affine loops by id + 1."""
+    """All blocks of the recording, by each of their ids."""
 
     def __init__(self):
         self.by_head, self.highest, self.count = {}, 63, 0
@@ -463,15 +480,16 @@ class Blocks:
     def add(self, chunk):
         for plan in BlockReader(chunk).read():
             most = min(self.highest + (1 << 22), 64 + (1 << 22) + 64 * self.count)
-            need(64 <= plan.id <= most and plan.id + plan.partly <= (1 << 31) - 2, f"{chunk.name}: id {plan.id}")
+            last = plan.id + len(plan.ids()) - 1
+            need(64 <= plan.id <= most and last <= (1 << 31) - 2, f"{chunk.name}: id {plan.id}")
             plan.chunk = chunk.number
-            for later in range(1 + plan.partly):
-                need(plan.id + later not in self.by_head, f"{chunk.name}: id {plan.id + later} is defined twice")
-                self.by_head[plan.id + later] = plan, later
-            self.highest = max(self.highest, plan.id + plan.partly)
+            for head, (left, later) in enumerate(plan.ids(), plan.id):
+                need(head not in self.by_head, f"{chunk.name}: id {head} is defined twice")
+                self.by_head[head] = plan, left, later
+            self.highest = max(self.highest, last)
             self.count += 1
 
     def get(self, head, chunk):
-        """The plan, and whether this is a later iteration."""
+        """The plan, the instruction through which it was left, if any, and whether this is a later iteration."""
         need(head in self.by_head and self.by_head[head][0].chunk < chunk.number, f"{chunk.name}: block {head} is not defined")
         return self.by_head[head]

@@ -4,11 +4,10 @@ from mtr_container import MASK, Bytes, need, signed, unzigzag, unzstd
 # --------------------------------------------------------------------------------------------------- STREAM
 
 CUT, STATE, SIGNAL, SIGRETURN = 2, 3, 4, 5
-LEFT = (1 << 64) - (1 << 31)
-FIXED = {16: (CUT, 5), 24: (STATE, 3), 32: (SIGNAL, 1), 40: (SIGRETURN, 0), 48: (LEFT, 1)}
+FIXED = {CUT: 5, STATE: 3, SIGNAL: 1, SIGRETURN: 0}
 # The words of each note behind its head.
 NOTES = {8: 4, 9: 3, 10: 5, 11: 6, 12: 3, 13: 5, 14: 2, 15: 4, 16: 2, 17: 2, 18: 2}
-FIXED.update({8 * head: (head, words) for head, words in NOTES.items()})
+FIXED.update(NOTES)
 
 
 class Kind:
@@ -111,12 +110,11 @@ class Stream:
 
     def leaf(self, number, key):
         if key in FIXED:
-            return Kind(number, FIXED[key][1], [16] * FIXED[key][1], key)
-        need(key >= 8 * 64, f"{self.chunk.name}: unknown key {key}")
-        plan, later = self.blocks.get(key >> 3, self.chunk)
+            return Kind(number, FIXED[key], [16] * FIXED[key], key)
+        need(key >= 64, f"{self.chunk.name}: unknown key {key}")
+        plan, left, later = self.blocks.get(key, self.chunk)
         need(plan.words > 0, f"{self.chunk.name}: block {plan.id} has no records")
-        need(key & 7 < len(plan.left), f"{self.chunk.name}: block {plan.id} has no way out {key & 7}")
-        sources = plan.sources
+        sources = plan.sources if left is None else plan.sources[:plan.ways[left].words - 1]
         if later:
             sources = [plan.sources[slot - 3] if slot >= 3 else 16 for slot in plan.free]
         return Kind(number, len(sources), sources, key)
@@ -217,7 +215,7 @@ class Stream:
 
     def expand(self, kind, values):
         if kind.body is None:
-            yield from self.leaf_records(kind.key, values)
+            yield kind.key, *values
             return
         trips, p = values[0], len(values) // 2
         need(trips >= 1, f"{self.chunk.name}: loop of no trips")
@@ -230,14 +228,3 @@ class Stream:
             for inner in kind.body:
                 yield from self.expand(inner, now[at:at + inner.parameters])
                 at += inner.parameters
-
-    def leaf_records(self, key, values):
-        if key == 48:
-            need(values[0] < 1 << 31, f"{self.chunk.name}: LEFT {values[0]}")
-            yield (LEFT + values[0],)
-        elif key in FIXED:
-            yield (FIXED[key][0], *values)
-        else:
-            yield (key >> 3, *values)
-            if key & 7:
-                yield (LEFT + self.blocks.get(key >> 3, self.chunk)[0].left[key & 7],)

@@ -115,9 +115,15 @@ class Draft:
         strings = {"definitions": number(4 * key), "counts": b"\1", "explicit": b"\0", "path_heads": b"\0"}
         return self.set_stream(1 + parameters, 1, parameters, column_heads=bytes(parameters), **strings)
 
+    def set_cut(self, head, values):
+        """A stream that is a record, whose values are zero, and a CUT."""
+        strings = {"definitions": number(2 * 2 * head) + number(2 * (2 * (head - 2) - 1)), "counts": b"\1\1"}
+        strings |= {"explicit": b"\0", "path_heads": b"\0\0", "column_heads": bytes(values + 5)}
+        return self.set_stream(1 + values + 6, 2, values + 5 + 2, **strings)
+
     def set_loop(self, trips):
         """A stream that is a loop over SIGRETURN."""
-        strings = {"definitions": number(4 * 40) + b"\3\0", "counts": b"\0\1", "explicit": b"\1", "path_heads": b"\0"}
+        strings = {"definitions": number(4 * 5) + b"\3\0", "counts": b"\0\1", "explicit": b"\1", "path_heads": b"\0"}
         return self.set_stream(1, 1, 1, column_heads=b"\3" + number(trips), column_dense=b"\2", **strings)
 
     def blocks(self):
@@ -177,6 +183,22 @@ def block_with_pieces(draft, head):
         columns[13] = b"\1" + head + fold(100) + columns[13]
 
     return draft.change_columns(BLOCKS, 14, change).data()
+
+
+def is_loop(block):
+    return block.free is not None or block.counter is not None
+
+
+def way_out_of_more_words(draft):
+    """The first way out of a block that is no loop has more words than the block."""
+    words, more = b"", 1000
+    for block in draft.blocks():
+        words += number(block.words)
+        before = 1
+        for way_out in [] if is_loop(block) else block.ways_out:
+            words += number(way_out.words - before + more)
+            before, more = way_out.words, 0
+    return draft.change_columns(BLOCKS, 14, column(4, lambda _: words)).data()
 
 
 def put(data, at, new):
@@ -292,6 +314,7 @@ def invalid(data):
     yield "block_piece_of_nothing", block_with_pieces(draft(), number(0))
     yield "block_piece_behind_its_end", block_with_pieces(draft(), number(5000 << 2))
     yield "block_piece_reached_somehow", block_with_pieces(draft(), number(1 << 2 | 3))
+    yield "block_way_out_of_more_words", way_out_of_more_words(draft())
     yield "block_slot_missing", blocks(10, lambda c: fold(-1000) + c[1:])
     yield "block_access_of_unknown_form", blocks(7, lambda c: b"\xa0" + c[1:])
     yield "block_bytes_left_over", blocks(13, lambda c: c + b"\0")
@@ -310,7 +333,7 @@ def invalid(data):
     yield "string_missing", changed(lambda p: p["strings"].pop())
     yield "string_too_many", changed(lambda p: p["strings"].append(b""))
     yield "events_more_than_raw_bytes", changed(lambda p: p.update(events=1 << 20))
-    yield "leaf_unknown", changed(string("definitions", lambda s: number(2 * 2 * 8 * 60000) + s[1:]))
+    yield "leaf_unknown", changed(string("definitions", lambda s: number(2 * 2 * 60000) + s[1:]))
     yield "loop_over_itself", changed(string("definitions", lambda s: s + b"\3\x7f"))
     yield "loop_over_nothing", changed(string("definitions", lambda s: s + b"\1"))
     yield "kind_twice", changed(string("definitions", lambda s: s + b"\0"))
@@ -333,15 +356,17 @@ def invalid(data):
     yield "loop_without_end", draft().set_loop(1 << 63).data()
 
     # Records.
-    yield "cut_of_no_block", draft().set_leaf(8 * 2, 5).data()
-    yield "left_of_no_block", draft().set_leaf(8 * 6, 1).data()
-    d = draft().set_leaf(8 * 9, 3)
+    yield "cut_of_no_block", draft().set_leaf(2, 5).data()
+    block = next(block for block in draft().blocks() if block.ways_out and not is_loop(block))
+    yield "cut_of_a_way_out", draft().set_cut(block.id + 1, block.ways_out[0].words - 1).data()
+    d = draft().set_leaf(9, 3)
     nothing = dict.fromkeys("accesses reads writes prefetches bytes instructions blocks".split(), 0)
     totals = {**json.loads(d.totals), **nothing, "ring_words": 4, "verify": []}
     d.totals = json.dumps(totals).encode()
     yield "note_of_no_function", d.data()
     loop = next(block for block in draft().blocks() if block.free is not None)
-    yield "iteration_without_the_first", draft().set_leaf(8 * (loop.id + 1), len(loop.free)).data()
+    steady = loop.id + 1 + len(loop.ways_out)
+    yield "iteration_without_the_first", draft().set_leaf(steady, len(loop.free)).data()
 
 
 def main():

@@ -16,7 +16,7 @@ import sys
 
 from container import BLOCKS, EVENTS, LOW32, STREAM, WORD, Damage, File, demand, unpack
 from plans import FIRST, GS, PREFETCH, RSP, BlocksDecoder
-from streams import CUT, HOOK_OF, LEFT, NO_TEXT, NOTES, SIGNAL, SIGRETURN, STATE, TEXT_OF, decode_stream
+from streams import CUT, HOOK_OF, NO_TEXT, NOTES, SIGNAL, SIGRETURN, STATE, TEXT_OF, decode_stream
 
 # ---------------------------------------------------------------------------------------------------------------------
 # EVENTS
@@ -106,10 +106,10 @@ class Thread:
 
     def record(self, record):
         head = record[0]
-        if head == CUT or head >= LEFT:
-            demand(self.held, "a CUT or LEFT that follows no block")
+        if head == CUT:
+            demand(self.held, "a CUT that follows no block")
             held, self.held = self.held, None
-            self.execute(held, record)
+            self.execute(held, Cut(*record[1:]))
             return
         self.finish()
         if head >= 64:
@@ -137,23 +137,26 @@ class Thread:
             held, self.held = self.held, None
             self.execute(held, None)
 
-    def execute(self, record, after):
+    def execute(self, record, cut):
         block = self.table[record[0]]
-        cut = way_out = None
-        if after and after[0] == CUT:
-            cut = Cut(*after[1:])
+        way_out, steady = block.meaning(record[0])
+        partial = cut or way_out
+        if cut:
             self.counts.features.add("cut")
+            demand(not way_out, "a CUT behind a way out")
             demand(cut.instruction < len(block.pcs), "a CUT behind the block")
-        elif after:
-            ways = [w for w in block.ways_out if LEFT + w.instruction == after[0]]
-            demand(ways, "a LEFT through no way out")
-            way_out = ways[0]
+        if way_out:
             self.counts.features.add("left")
+            if way_out.words < block.words:
+                self.counts.features.add("left with fewer words")
+            if steady:
+                self.counts.features.add("left in a later iteration")
         if block.pieces:
             self.counts.features.add("pieces")
         # 1. Load
-        if record[0] == block.id:
-            self.slots = self.carried + record[1:] + [0] * len(block.derived)
+        if not steady:
+            missing = block.words - len(record)
+            self.slots = self.carried + record[1:] + [0] * (missing + len(block.derived))
         else:
             demand(self.loop is block, "an iteration without the first")
             self.counts.features.add("partly affine loop")
@@ -166,9 +169,9 @@ class Thread:
             value = self.slots[exit_slot] - way_out.moved
             self.slots[exit_slot] = value & (LOW32 if block.counter.low32 else WORD)
         # 3. Count
-        whole = 0 if after else 1
+        whole = 0 if partial else 1
         if block.counter:
-            whole = self.iterations(block.counter, self.slots[exit_slot], bool(after))
+            whole = self.iterations(block.counter, self.slots[exit_slot], bool(partial))
             self.counts.features.add("affine loop")
         # 4. Whole iterations
         for _ in range(whole):
@@ -182,7 +185,7 @@ class Thread:
             self.counts.blocks += 1
             self.counts.instructions += len(block.pcs)
         # 5. The last, partial one
-        if after:
+        if partial:
             block.derive(self.slots)
             before = cut.instruction if cut else way_out.instruction + 1
             for instruction, kind, shape in block.accesses:
@@ -197,7 +200,7 @@ class Thread:
             self.carried[RSP] = way_out.rsp(self.slots)
         elif not cut:
             self.carried[RSP] = self.slots[RSP]
-        self.loop = block if block.free is not None and not after else None
+        self.loop = block if block.free is not None and not partial else None
 
     def iterations(self, counter, exit, left_early):
         distance = exit - self.slots[counter.slot]
@@ -239,7 +242,7 @@ class Recording:
     def __init__(self, data, wanted=None, keep=True):
         self.file = File(data)
         self.xsave = (self.file.header["xcr0"], self.file.header["xsave"])
-        self.table = {}  # by id; a partly affine loop has two
+        self.table = {}  # by id, of which a block may have several
         self.counts = Counts()
         self.threads, self.processes, self.known_threads, self.execs = {}, set(), set(), set()
         self.defined = {"texts": set(), "hooks": set()}

@@ -185,8 +185,8 @@ class Xstate(Shape):
 
 
 class WayOut:
-    def __init__(self, instruction, rsp, moved):
-        self.instruction, self.rsp, self.moved = instruction, rsp, moved
+    def __init__(self, instruction, rsp, moved, words):
+        self.instruction, self.rsp, self.moved, self.words = instruction, rsp, moved, words
 
 
 class Block:
@@ -204,7 +204,12 @@ class Block:
         self.free = None  # of a partly affine loop
 
     def ids(self):
-        return 1 if self.free is None else 2
+        return (1 + len(self.ways_out)) * (1 if self.free is None else 2)
+
+    def meaning(self, head):
+        """RECORDS, ids: the way out through which it was left, and whether it is a later iteration."""
+        steady, way_out = divmod(head - self.id, 1 + len(self.ways_out))
+        return self.ways_out[way_out - 1] if way_out else None, bool(steady)
 
     def derive(self, slots):
         first = FIRST + max(self.words - 1, 0)
@@ -249,7 +254,8 @@ class BlocksDecoder:
                 block.derived.append(Derived(narrow, self.lin()))
         if flags & 8:
             self.pieces(block)
-        self.instructions(block, affine=flags & 2)
+        self.instructions(block, affine=flags & 2, loop=flags & 6)
+        demand(len(block.ways_out) <= 254, "too many ways out")
         demand(all(number < len(block.pcs) for number in block.pieces), "a piece behind the block")
         block.exit_rsp = self.stack_pointer()
         if flags & 6:
@@ -275,8 +281,8 @@ class BlocksDecoder:
             number += head >> 2
             block.pieces[number] = self.rare.signed()
 
-    def instructions(self, block, affine):
-        byte = 0
+    def instructions(self, block, affine, loop):
+        byte, words = 0, 1
         while not byte & 0x80:
             byte = self.instruction.byte()
             length = byte & 0xF or self.rare.number(1 << 16)
@@ -293,7 +299,10 @@ class BlocksDecoder:
             if byte & 0x10:
                 rsp = self.stack_pointer()
                 moved = self.rare.signed() if affine else 0
-                block.ways_out.append(WayOut(number, rsp, moved))
+                if not loop:
+                    words += self.words.number(1 << 16)
+                    demand(words <= block.words, "a way out has more words than the block")
+                block.ways_out.append(WayOut(number, rsp, moved, block.words if loop else words))
 
     def stack_pointer(self):
         n = self.rsp.number()

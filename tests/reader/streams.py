@@ -6,7 +6,7 @@ from plans import FIRST
 # ---------------------------------------------------------------------------------------------------------------------
 # RECORDS
 
-CUT, STATE, SIGNAL, SIGRETURN, LONE_LEFT = 2, 3, 4, 5, 6
+CUT, STATE, SIGNAL, SIGRETURN = 2, 3, 4, 5
 SPECIAL_VALUES = {CUT: 5, STATE: 3, SIGNAL: 1, SIGRETURN: 0}
 NOTES = {
     8: ("alloc", 4),
@@ -24,7 +24,6 @@ NOTES = {
 SPECIAL_VALUES |= {head: values for head, (_, values) in NOTES.items()}
 # Which of a note's words is a text, or a hook.
 TEXT_OF, HOOK_OF, NO_TEXT = {11: 5, 15: 4, 16: 2, 17: 2}, {8: 2, 9: 2, 10: 2}, 0xFFFFFFFF
-LEFT = (1 << 64) - (1 << 31)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -100,32 +99,23 @@ NO_SOURCE = 16
 
 
 class Leaves:
-    """Which records leaves stand for: sources of their parameters, and words behind these."""
+    """Which records leaves stand for: sources of their parameters."""
 
     def __init__(self, table):
         self.table = table
 
     def sources(self, key):
-        head, exit = divmod(key, 8)
-        if head < 64:
-            demand(exit == 0 and (head in SPECIAL_VALUES or head == LONE_LEFT), "a leaf that is not")
-            return [NO_SOURCE] * SPECIAL_VALUES.get(head, 1)
-        demand(head in self.table, f"leaf {key} is not defined")
-        block = self.table[head]
-        demand(exit <= len(block.ways_out) and block.words > 0, f"leaf {key} is not defined")
-        if head == block.id:
-            return list(block.sources)
+        if key < 64:
+            demand(key in SPECIAL_VALUES, "a leaf that is not")
+            return [NO_SOURCE] * SPECIAL_VALUES[key]
+        demand(key in self.table and self.table[key].words > 0, f"leaf {key} is not defined")
+        block = self.table[key]
+        way_out, steady = block.meaning(key)
+        if not steady:
+            words = way_out.words if way_out else block.words
+            return list(block.sources[: words - 1])
         words = [slot - FIRST for slot in block.free]
         return [block.sources[w] if 0 <= w < len(block.sources) else NO_SOURCE for w in words]
-
-    def records(self, key, parameters):
-        head, exit = divmod(key, 8)
-        if head == LONE_LEFT:
-            yield [LEFT + parameters[0]]
-            return
-        yield [head, *parameters]
-        if exit:
-            yield [LEFT + self.table[head].ways_out[exit - 1].instruction]
 
 
 # PATHS
@@ -288,7 +278,7 @@ class Descriptors:
     def expand(self, kind, parameters):
         """KINDS: the records that an event stands for."""
         if kind.body is None:
-            yield from self.leaves.records(kind.key, parameters)
+            yield [kind.key, *parameters]
             return
         self.features.add("loop")
         trips, *rest = parameters

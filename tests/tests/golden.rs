@@ -2,7 +2,7 @@
 
 use memtrail_collect::{Counter, State, ThreadDecoder};
 use memtrail_model::{Kind, Thread, Via};
-use memtrail_ring::record::{special_words, CUT, LEFT, STATE};
+use memtrail_ring::record::{special_words, CUT, STATE};
 use memtrail_tests::run::{dump, record, transcript, Configuration, Probes};
 use memtrail_tests::{guest, reader};
 use memtrail_trace::{compress, words, Ending, Known, Reader, StreamHead, Writer, VERSION};
@@ -70,6 +70,8 @@ const EVERYTHING: &[&str] = &[
     "free",
     "leave",
     "left",
+    "left in a later iteration",
+    "left with fewer words",
     "loop",
     "mapped",
     "name",
@@ -163,7 +165,7 @@ fn paths_are_named_by_both_their_ends() {
     let tree = dump(&valid("paths"), &["--tree"]).unwrap();
     for line in [
         "exit_code+0x1900..+0x1911 (3 pieces): rdi=0x10000, rsi=0x0",
-        "exit_code+0x1900..+0x1911 (3 pieces) left at exit_code+0x1804: rdi=0x20000, rsi=0x0",
+        "exit_code+0x1900..+0x1911 (3 pieces) left at exit_code+0x1804: rdi=0x20000",
         "0x600000..0x5ffff0 (3 pieces) again left at 0x700000000000: rsi=0x3456",
     ] {
         assert!(tree.lines().any(|l| l.trim_start() == line), "{line} is not in\n{tree}");
@@ -320,6 +322,7 @@ fn paths() -> [Plan; 2] {
             insn: 3,
             rsp: rsp(0),
             moved: 0,
+            words: 2,
         }],
     };
     let low = Derived {
@@ -353,6 +356,7 @@ fn paths() -> [Plan; 2] {
             insn: 1,
             rsp: rsp(0),
             moved: 0,
+            words: 3,
         }],
     };
     [calls, loops]
@@ -374,15 +378,17 @@ fn with_paths(bytes: Vec<u8>) -> Vec<u8> {
     let id = blocks.map(|b| b.id + b.plan.ids()).max().unwrap();
     let [calls, loops] = paths();
     let rdi_rsi: Box<[u8]> = [7, 6].into();
+    let next = id + calls.ids();
     known.table.insert_with(id, calls, rdi_rsi.clone()).unwrap();
-    known.table.insert_with(id + 1, loops, rdi_rsi).unwrap();
+    known.table.insert_with(next, loops, rdi_rsi).unwrap();
     for block in known.table.blocks().iter().filter(|b| b.id >= id) {
         known.leaves.add(block);
     }
-    let (calls, loops) = (u64::from(id), u64::from(id + 1));
+    let (calls, loops) = (u64::from(id), u64::from(next));
+    let (calls_left, steady, steady_left) = (calls + 1, loops + 2, loops + 3);
     all.extend([calls, 0x1_0000, 0]);
-    all.extend([calls, 0x2_0000, 0, LEFT | 3]);
-    all.extend([loops, 0x3_0000, 0x1234, loops + 1, 0x2345, loops + 1, 0x3456, LEFT | 1]);
+    all.extend([calls_left, 0x2_0000]);
+    all.extend([loops, 0x3_0000, 0x1234, steady, 0x2345, steady_left, 0x3456]);
     all.extend([calls, 0x4_0000, 0, CUT, 4, 0, 0, 0, 0, STATE, 0x7000, 0, 0]);
     // One value follows from the other, often enough to be worth telling.
     let mut value = 1u64;

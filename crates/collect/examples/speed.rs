@@ -9,8 +9,8 @@ use memtrail_collect::{
     XsaveTable,
 };
 use memtrail_model::{Access, AccessSink, Thread};
-use memtrail_ring::record::{special_words, LEFT};
-use memtrail_ring::Probes;
+use memtrail_ring::record::special_words;
+use memtrail_ring::{Paths, Probes};
 use std::collections::HashMap;
 use std::io;
 use std::time::Instant;
@@ -135,16 +135,17 @@ fn best<C: Consumer>(memory: &Memory, mut consumer: impl FnMut() -> C, mut done:
     best.iter().sum()
 }
 
-/// Block records and LEFT records.
+/// Block records, and those of blocks that were left before their end.
 fn census(memory: &Memory) -> (u64, u64) {
     let (mut blocks, mut left) = (0, 0);
     for (_, words) in &memory.buffers {
         let mut at = 0;
         while at < words.len() {
-            let found = memory.table.find(words[at]).map(|f| f.words);
+            let found = memory.table.find(words[at]);
             blocks += u64::from(found.is_some());
-            left += u64::from(words[at] >= LEFT);
-            at += found.or(special_words(words[at])).expect("whole records");
+            left += u64::from(found.is_some_and(|f| f.side.is_some()));
+            let length = found.map(|f| f.words).or(special_words(words[at]));
+            at += length.expect("whole records");
         }
     }
     (blocks, left)
@@ -161,6 +162,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         max_block: 64,
         discard: false,
         follow: true,
+        paths: Paths::Hot,
     };
     let session = Session::create(&options)?;
     let xsave: XsaveTable = memtrail_tracee::xsave_table();
@@ -180,7 +182,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     record(&session, held.exec()?, &xsave, &mut memory, &mut |_| {})?;
     check(&memory, &xsave);
     let (blocks, left) = census(&memory);
-    eprintln!("{} words, {blocks} block records, {left} LEFT", memory.words);
+    eprintln!(
+        "{} words, {blocks} block records, {left} of them left early",
+        memory.words
+    );
     let time = best(
         &memory,
         || Counter::new(&xsave),

@@ -37,8 +37,8 @@ pub struct Piece<'w> {
     pub state: &'w State,
     /// Whole records.
     pub words: &'w [u64],
-    /// The number of each record's leaf ([`Block::first_leaf`]), or [`NO_LEAF`](crate::NO_LEAF) for one record that has to be looked at,
-    /// with the LEFT behind it if there is one; or nothing at all.
+    /// The number of each record's leaf ([`Block::first_leaf`]), or [`NO_LEAF`](crate::NO_LEAF) for one that has to be looked at;
+    /// or nothing at all.
     pub leaves: &'w [u32],
 }
 

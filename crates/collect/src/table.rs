@@ -24,6 +24,9 @@ const STACK_POINTER: u8 = 4;
 /// Pieces of a path behind the first at most: where an instruction stands is found by looking through them.
 pub const MOST_PIECES: usize = 255;
 
+/// Ways out of a block before its end at most: which one it was fits a byte.
+pub const MOST_SIDES: usize = 254;
+
 /// A block, ready for decoding.
 #[derive(Clone, Debug)]
 pub struct Block {
@@ -501,7 +504,14 @@ fn validate(id: u32, plan: &Plan) -> Result<(), DecodeError> {
         lin(&derived.of, first_derived + i)?;
     }
     lin(&plan.exit_rsp, slots)?;
+    check(plan.sides.len(), MOST_SIDES + 1)?;
+    let least = match plan.looping {
+        Some(_) => plan.words,
+        None => plan.words.min(1),
+    };
     for side in &plan.sides {
+        let has_words = (least..=plan.words).contains(&side.words);
+        check(usize::from(!has_words) * slots, slots)?;
         lin(&side.rsp, slots)?;
         check(side.insn as usize + 1, plan.insn_offsets.len())?;
     }

@@ -3,8 +3,8 @@ mod plans;
 
 use memtrail_collect::{Expander, Fed, StepSink, Table, ThreadDecoder, Walker};
 use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Point, Thread};
-use memtrail_ring::record::{CUT, LEFT};
-use memtrail_translate::plan::{Lin, LoopPlan, Mask, Shape, Side, FIRST, RSP};
+use memtrail_ring::record::CUT;
+use memtrail_translate::plan::{Lin, LoopPlan, Mask, Shape, FIRST, RSP};
 use plans::*;
 use Kind::{Fetch, Read, Write};
 
@@ -184,41 +184,11 @@ fn told(plan: memtrail_translate::plan::Plan, words: &[u64]) -> Vec<(Kind, u64, 
 fn instructions_without_accesses_are_told_and_those_behind_a_way_out_are_not() {
     let mut three = plan(2, 3, vec![plain(1, Read, slot(0), 8)]);
     (three.insn_offsets, three.bytes) = (vec![0, 3, 5], 9);
-    let side = |insn| Side {
-        insn,
-        rsp: Lin::slot(RSP),
-        moved: 0,
-    };
-    three.sides = vec![side(0), side(1)];
+    three.sides = vec![way_out(0, Lin::slot(RSP), 1), way_out(1, Lin::slot(RSP), 2)];
     let first = [(Fetch, PC, 3)];
     let second = [(Fetch, PC + 3, 2), (Read, 7, 8)];
     let third = [(Fetch, PC + 5, 4)];
-    let words = [
-        64,
-        7,
-        64,
-        7,
-        LEFT,
-        64,
-        7,
-        LEFT | 1,
-        64,
-        7,
-        CUT,
-        2,
-        0,
-        0,
-        0,
-        0,
-        64,
-        7,
-        CUT,
-        0,
-        0,
-        0,
-        0,
-        0,
-    ];
+    let words = [64, 7, 65, 66, 7, 64, 7, CUT, 2, 0, 0, 0, 0, 64, 7, CUT, 0, 0, 0, 0, 0];
     let whole = [&first[..], &second, &third].concat();
     let expected = [&whole[..], &first, &first, &second, &first, &second].concat();
     assert_eq!(told(three, &words), expected);

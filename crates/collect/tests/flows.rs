@@ -3,8 +3,8 @@ mod plans;
 
 use memtrail_collect::{Expander, Table, ThreadDecoder};
 use memtrail_model::{Access, AccessSink, Edge, Flow, Kind, Thread, Via};
-use memtrail_ring::record::{CUT, LEFT, SIGNAL, SIGRETURN, STATE};
-use memtrail_translate::plan::{Lin, Plan, Side, FIRST, RSP};
+use memtrail_ring::record::{CUT, SIGNAL, SIGRETURN, STATE};
+use memtrail_translate::plan::{Lin, Plan, FIRST, RSP};
 use plans::*;
 
 const THREAD: Thread = Thread(3);
@@ -58,15 +58,12 @@ const CALL: u64 = 64;
 const LEAF: u64 = 65;
 const FRAME: u64 = 66;
 const AFTER: u64 = 67;
-const PUSH: u64 = 68;
+/// [`AFTER`], left through its first instruction.
+const LEFT: u64 = 68;
+const PUSH: u64 = 69;
 
 fn program() -> Table {
     let frame = Lin::slot(FIRST);
-    let branch = Side {
-        insn: 0,
-        rsp: rsp(0),
-        moved: 0,
-    };
     table(vec![
         (64, ends(0x100, Kind::Write, rsp(-8), rsp(-8), 1)),
         (65, ends(0x200, Kind::Read, rsp(0), rsp(8), 1)),
@@ -75,11 +72,11 @@ fn program() -> Table {
         (
             67,
             Plan {
-                sides: vec![branch],
+                sides: vec![way_out(0, rsp(0), 1)],
                 ..ends(0x108, Kind::Read, rsp(16), rsp(0), 1)
             },
         ),
-        (68, ends(0x0f8, Kind::Write, rsp(-8), rsp(-8), 1)),
+        (69, ends(0x0f8, Kind::Write, rsp(-8), rsp(-8), 1)),
     ])
 }
 
@@ -174,7 +171,7 @@ fn blocks_that_were_left_early_neither_call_nor_return() {
     let mut records = vec![STATE, 0x8000, 0, 0, CALL];
     records.extend(cut);
     records.extend([SIGNAL, 11, STATE, 0x7000, 0, 0, LEAF, SIGRETURN, STATE, 0x8000, 0, 0]);
-    records.extend([AFTER, LEFT, CALL, LEAF, AFTER]);
+    records.extend([LEFT, CALL, LEAF, AFTER]);
     let all = told(&records, &[4, 11, 13, 17, 18]);
     let expected = [
         stack(0x8000),

@@ -3,7 +3,7 @@ mod plans;
 
 use memtrail_collect::{Counter, Counts, Expander, StepSink, Table, ThreadDecoder, Walker};
 use memtrail_model::{Access, AccessSink, Edge, Flow, Kind, Thread, Via};
-use memtrail_ring::record::{CUT, LEFT, STATE};
+use memtrail_ring::record::{CUT, STATE};
 use memtrail_translate::plan::{
     Addr, Derived, Lin, LoopPlan, Narrow, Piece, Plan, PlannedAccess, Shape, Side, Slot, FIRST, FS, RSP,
 };
@@ -178,7 +178,11 @@ fn random_part(rng: &mut Rng, pc: u64) -> Part {
         slots.push(FIRST + words - 1);
     }
     let last = insns - 1;
+    // The second value is captured somewhere on the way.
+    let late = rng.aside().below(insns.into()) as u16;
     for insn in 0..last {
+        let known = |s: Slot| s != FIRST + 1 || words < 3 || insn >= late;
+        let slots: Vec<Slot> = slots.iter().copied().filter(|&s| known(s)).collect();
         for _ in 0..rng.pick(&[0, 0, 1, 2]) {
             let addr = Addr {
                 lin: Lin::slot(rng.pick(&slots)).offset(rng.below(64) as u64),
@@ -193,8 +197,8 @@ fn random_part(rng: &mut Rng, pc: u64) -> Part {
             p.accesses.push(PlannedAccess { insn, kind, shape });
         }
         if rng.one_in(4) {
-            let rsp = rsp(rng.pick(&[0, -16]));
-            p.sides.push(Side { insn, rsp, moved: 0 });
+            let captured = words - u16::from(!known(FIRST + 1));
+            p.sides.push(way_out(insn, rsp(rng.pick(&[0, -16])), captured));
         }
     }
     // The stack pointer before the last instruction: the block may leave its frame.
@@ -287,14 +291,12 @@ fn join(parts: &[&Part]) -> Plan {
             insn: insns + s.insn,
             rsp: lin(&s.rsp),
             moved: 0,
+            words: first - FIRST + s.words,
         }));
         let exit = lin(&p.exit_rsp);
         if part.guarded && i + 1 < parts.len() {
-            path.sides.push(Side {
-                insn: path.insn_offsets.len() as u16 - 1,
-                rsp: exit,
-                moved: 0,
-            });
+            let last = path.insn_offsets.len() as u16 - 1;
+            path.sides.push(way_out(last, exit, first - FIRST + p.words));
         }
         (first, entry) = (first + p.words - 1, exit);
     }
@@ -322,16 +324,22 @@ fn random(seed: u64) -> Both {
     let paths: Vec<Vec<usize>> = (0..4)
         .map(|_| (0..2 + rng.below(4)).map(|_| rng.below(parts.len())).collect())
         .collect();
-    let id = |i: usize| ID as u64 + i as u64;
-    let mut plans: Vec<(u32, Plan)> = (0..)
-        .map(|i| id(i) as u32)
-        .zip(parts.iter().map(|p| p.plan.clone()))
-        .collect();
-    let blocks = table(plans.clone());
-    for (i, path) in paths.iter().enumerate() {
+    let joined = paths.iter().map(|path| {
         let chosen: Vec<&Part> = path.iter().map(|&p| &parts[p]).collect();
-        plans.push((id(parts.len() + i) as u32, join(&chosen)));
-    }
+        join(&chosen)
+    });
+    let mut free = ID;
+    let plans: Vec<(u32, Plan)> = parts
+        .iter()
+        .map(|p| p.plan.clone())
+        .chain(joined)
+        .map(|plan| {
+            let id = free;
+            free += plan.ids();
+            (id, plan)
+        })
+        .collect();
+    let blocks = table(plans[..parts.len()].to_vec());
     let start = [STATE, 0x7fff_0000_0000, 0x7000_0000_0000, 0];
     let mut both = Both {
         blocks,
@@ -350,14 +358,15 @@ fn random(seed: u64) -> Both {
         if rng.one_in(3) {
             // A block by itself.
             let i = rng.below(parts.len());
-            let mut record = vec![id(i)];
+            let mut record = vec![u64::from(plans[i].0)];
             record.extend((1..parts[i].plan.words).map(|_| rng.value()));
             as_blocks.extend(&record);
             as_paths.extend(&record);
             continue;
         }
         let i = rng.below(paths.len());
-        let plan = &plans[parts.len() + i].1;
+        let path = &plans[parts.len() + i];
+        let plan = &path.1;
         let insns = plan.insn_offsets.len() as u16;
         // Where it is left: past its end, behind a way out, or at an instruction that did not complete.
         let (mut end, mut cut) = (insns, false);
@@ -367,32 +376,33 @@ fn random(seed: u64) -> Both {
             _ => {}
         }
         let cut_at = |insn: u16| [CUT, insn.into(), 0, 0, 0, 0];
-        as_paths.push(id(parts.len() + i));
-        let mut begin = 0;
+        // The record of a block that was left behind its instruction `end - 1`, if not at its end.
+        let left = |(id, plan): &(u32, Plan), end: u16, values: &[u64]| {
+            let side = plan.sides.iter().position(|s| !cut && s.insn + 1 == end);
+            let n = side.map_or(0, |s| s as u32 + 1);
+            let words = usize::from(plan.record(n).words);
+            [&[u64::from(id + n)], &values[..words - 1]].concat()
+        };
+        let (mut begin, mut all) = (0, Vec::new());
         for &part in &paths[i] {
             let p = &parts[part].plan;
             let length = p.insn_offsets.len() as u16;
             let values: Vec<u64> = (1..p.words).map(|_| rng.value()).collect();
-            as_paths.extend(&values);
-            let reached = begin < end || cut && begin == end;
-            if reached {
-                as_blocks.push(id(part));
-                as_blocks.extend(&values);
+            all.extend(&values);
+            if begin < end || cut && begin == end {
+                as_blocks.extend(left(&plans[part], end - begin, &values));
                 if cut && end < begin + length {
                     as_blocks.extend(cut_at(end - begin));
-                } else if end < begin + length {
-                    as_blocks.push(LEFT | u64::from(end - begin - 1));
                 }
             }
             begin += length;
         }
+        as_paths.extend(left(path, end, &all));
         if cut {
             as_paths.extend(cut_at(end));
             let state = [STATE, rng.value(), 0x7000_0000_0000, 0];
             as_blocks.extend(state);
             as_paths.extend(state);
-        } else if end < insns {
-            as_paths.push(LEFT | u64::from(end - 1));
         }
     }
     both
@@ -580,18 +590,14 @@ fn a_path_that_is_a_loop_tells_of_every_iteration() {
 #[test]
 fn a_path_that_returns_elsewhere_returns_all_the_same() {
     let mut path = calling(None, 3);
-    path.sides = vec![Side {
-        insn: 3,
-        rsp: rsp(0),
-        moved: 0,
-    }];
+    path.sides = vec![way_out(3, rsp(0), 3)];
     let other = Plan {
         pc: 0x3000,
         ..plan(1, 1, Vec::new())
     };
     let id = u64::from(ID);
-    let table = table(vec![(ID, path), (ID + 1, other)]);
-    let words = [STATE, 0x8000, 1, 0, id, 0x100, 0x5000, LEFT | 3, id + 1];
+    let table = table(vec![(ID, path), (ID + 2, other)]);
+    let words = [STATE, 0x8000, 1, 0, id + 1, 0x100, 0x5000, id + 2];
     let told = without_points(in_all_ways(&table, &words, Wants { fetches: false, ..ALL }));
     let [read, push, call, write, pop, back] = iteration(0x100, 0x5000);
     let expected = [

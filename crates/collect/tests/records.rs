@@ -3,7 +3,7 @@ mod plans;
 
 use memtrail_collect::{Expander, Kinds, Records, State, Table, ThreadDecoder};
 use memtrail_model::{Access, AccessSink, Edge, Flow, Thread};
-use memtrail_ring::record::{left, special_words, CUT, FIRST_BLOCK, LEFT};
+use memtrail_ring::record::{special_words, CUT, FIRST_BLOCK};
 use plans::*;
 
 const THREAD: Thread = Thread(7);
@@ -44,11 +44,11 @@ impl AccessSink for All {
     }
 }
 
-/// A program's records by kind. A LEFT goes with its record, unless there are `lone` ones.
+/// A program's records by kind.
 struct Numbered {
     what: Kinds,
-    /// Head and LEFT of each kind.
-    frames: Vec<(u64, u64)>,
+    /// The head of each kind.
+    heads: Vec<u64>,
     kinds: Vec<u32>,
     values: Vec<u64>,
     /// Where each record's values begin, and its words.
@@ -56,10 +56,10 @@ struct Numbered {
     records: Vec<Vec<u64>>,
 }
 
-fn numbered(table: &Table, words: &[u64], lone: bool) -> Numbered {
+fn numbered(table: &Table, words: &[u64]) -> Numbered {
     let mut all = Numbered {
         what: Kinds::default(),
-        frames: Vec::new(),
+        heads: Vec::new(),
         kinds: Vec::new(),
         values: Vec::new(),
         starts: Vec::new(),
@@ -68,23 +68,20 @@ fn numbered(table: &Table, words: &[u64], lone: bool) -> Numbered {
     let mut at = 0;
     while at < words.len() {
         let head = words[at];
-        let is_block = (FIRST_BLOCK..LEFT).contains(&head);
+        let is_block = head >= FIRST_BLOCK;
         let length = match is_block {
             true => table.find(head).unwrap().words,
             false => special_words(head).unwrap(),
         };
-        let values = &words[at + 1..at + length];
-        let follows = words.get(at + length).copied().filter(|&w| left(w).is_some());
-        let left = follows.filter(|_| is_block && !lone).unwrap_or(0);
-        let end = at + length + usize::from(left != 0);
-        let frame = (head, left);
-        let kind = all.frames.iter().position(|&f| f == frame).unwrap_or_else(|| {
+        let end = at + length;
+        let values = &words[at + 1..end];
+        let kind = all.heads.iter().position(|&h| h == head).unwrap_or_else(|| {
             match is_block {
-                true => all.what.push(table, head, values.len(), left),
-                false => all.what.push_other(head == CUT || head >= LEFT),
+                true => all.what.push(table, head, values.len()),
+                false => all.what.push_other(head == CUT),
             }
-            all.frames.push(frame);
-            all.frames.len() - 1
+            all.heads.push(head);
+            all.heads.len() - 1
         });
         all.kinds.push(kind as u32);
         all.starts.push(all.values.len());
@@ -133,11 +130,11 @@ fn by_words(table: &Table, words: &[u64], sink: All, limit: u64) -> (All, State)
 #[test]
 fn records_give_what_their_words_give() {
     let mut taken = 0;
-    for (seed, lone) in (0..300).flat_map(|seed| [(seed, false), (seed, true)]) {
+    for seed in 0..600 {
         let mut program = program(seed, 60);
         program.table.number_fetches();
         let (table, words) = (&program.table, program.words());
-        let all = numbered(table, &words, lone);
+        let all = numbered(table, &words);
         for (fetches, flows) in [(false, false), (true, false), (false, true), (true, true)] {
             let sink = All {
                 fetches,
@@ -159,7 +156,7 @@ fn a_limit_is_kept_anywhere() {
     for seed in 0..60 {
         let program = program(seed, 20);
         let (table, words) = (&program.table, program.words());
-        let all = numbered(table, &words, false);
+        let all = numbered(table, &words);
         let whole = by_words(table, &words, All::default(), 3000).0.told.len();
         for limit in (0..whole).step_by(1 + whole / 40) {
             let (expected, _) = by_words(table, &words, All::default(), limit as u64);
@@ -173,7 +170,7 @@ fn a_limit_is_kept_anywhere() {
 #[test]
 fn values_that_are_missing_are_not_taken() {
     let program = program(3, 40);
-    let all = numbered(&program.table, &program.words(), false);
+    let all = numbered(&program.table, &program.words());
     let ready = |&i: &usize| all.what.is_ready(all.kinds[i]) && all.records[i].len() > 1;
     let first = (0..all.kinds.len()).find(ready).unwrap();
     let (kinds, values) = (&all.kinds[first..], &all.values[all.starts[first]..]);

@@ -3,7 +3,7 @@ mod plans;
 
 use memtrail_collect::{Counter, DecodeError, Expander, Fed, State, Table, ThreadDecoder};
 use memtrail_model::{Access, Thread};
-use memtrail_ring::record::{END, LEFT, STATE};
+use memtrail_ring::record::{END, STATE};
 use memtrail_translate::plan::{LoopPlan, FIRST};
 use plans::*;
 
@@ -144,7 +144,7 @@ fn states_that_do_not_fit_are_errors() {
     let unknown = |id| Err(DecodeError::UnknownBlock { id });
     assert_eq!(feed(held(&[9]), &next), unknown(9));
     assert_eq!(feed(held(&[STATE, 1, 2, 3]), &next), unknown(STATE));
-    assert_eq!(feed(held(&[LEFT | 1]), &next), unknown(LEFT | 1));
+    assert_eq!(feed(held(&[u64::MAX, 1]), &next), unknown(u64::MAX));
     for (wrong, have) in [(&[64][..], 1), (&[64, 1, 2, 3], 4)] {
         let (at, need) = (0, 3);
         assert_eq!(

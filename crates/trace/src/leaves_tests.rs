@@ -15,21 +15,22 @@ fn table() -> Table {
     for (id, pc, code) in [
         // push rbp; mov rax, [rdi + 8]; ret
         (64, 0x1000, &[0x55, 0x48, 0x8b, 0x47, 0x08, 0xc3][..]),
-        // test eax, eax; jz; mov rax, [rdi]; test eax, eax; jz; mov rax, [rsi]; ret
+        // test eax, eax; jz; mov rax, [rdi]; test eax, eax; jz; mov rax, [rax]; mov rax, [rax]; ret
         (
             65,
             0x2000,
             &[
-                0x85, 0xc0, 0x74, 0x0a, 0x48, 0x8b, 0x07, 0x85, 0xc0, 0x74, 0x03, 0x48, 0x8b, 0x06, 0xc3,
+                0x85, 0xc0, 0x74, 0x0a, 0x48, 0x8b, 0x07, 0x85, 0xc0, 0x74, 0x03, 0x48, 0x8b, 0x00, 0x48, 0x8b, 0x00,
+                0xc3,
             ],
         ),
         // mov rax, [rdi + rax * 8]; dec ecx; jnz to the first
-        (66, 0x3000, &[0x48, 0x8b, 0x04, 0xc7, 0xff, 0xc9, 0x75, 0xf8]),
+        (68, 0x3000, &[0x48, 0x8b, 0x04, 0xc7, 0xff, 0xc9, 0x75, 0xf8]),
         // mov rsp, [rdi]; pop rax; ret
-        (68, 0x4000, &[0x48, 0x8b, 0x27, 0x58, 0xc3]),
+        (70, 0x4000, &[0x48, 0x8b, 0x27, 0x58, 0xc3]),
         // nine loads from nine registers; ret
         (
-            69,
+            71,
             0x5000,
             &[
                 0x48, 0x8b, 0x00, 0x48, 0x8b, 0x0b, 0x48, 0x8b, 0x16, 0x48, 0x8b, 0x1f, 0x49, 0x8b, 0x30, 0x49, 0x8b,
@@ -42,6 +43,8 @@ fn table() -> Table {
     table
 }
 
+const CUT_AT_START: [u64; 6] = [CUT, 0, 0, 0, 0, 0];
+
 /// The records of one choice.
 fn record(table: &Table, choice: u8, value: u64) -> Vec<u64> {
     let with = |id: u32, values: usize| [vec![id.into()], vec![value; values]].concat();
@@ -49,15 +52,15 @@ fn record(table: &Table, choice: u8, value: u64) -> Vec<u64> {
     let whole = with(block.id, block.plan.words as usize - 1);
     match (choice / 5, &block.plan.looping) {
         (_, Some(LoopPlan::Partly { free, .. })) => {
-            let steady = with(block.id + 1, free.len()).repeat(usize::from(choice / 5));
+            let steady = with(block.id + block.plan.steady_ids(), free.len()).repeat(usize::from(choice / 5));
             [whole, steady].concat()
         }
-        (3, _) => [whole, vec![CUT, 0, 0, 0, 0, 0]].concat(),
+        (3, _) => [whole, CUT_AT_START.to_vec()].concat(),
         (4, _) => vec![STATE, value, 0, 0],
         (5, _) => vec![SIGNAL, 11],
         (exit @ 1..=2, _) if !block.plan.sides.is_empty() => {
-            let side = block.plan.sides[usize::from(exit) - 1].insn;
-            [whole, vec![LEFT | u64::from(side)]].concat()
+            let record = block.plan.record(exit.into());
+            with(block.id + u32::from(exit), record.words as usize - 1)
         }
         _ => whole,
     }
@@ -67,7 +70,8 @@ fn record(table: &Table, choice: u8, value: u64) -> Vec<u64> {
 fn the_table_has_all_that_matters() {
     let table = table();
     let blocks = table.blocks();
-    assert_eq!(blocks[1].plan.sides.len(), 2);
+    let words: Vec<u16> = blocks[1].plan.sides.iter().map(|s| s.words).collect();
+    assert_eq!((words, blocks[1].plan.words), (vec![2, 3], 4));
     assert!(matches!(blocks[2].plan.looping, Some(LoopPlan::Partly { .. })));
     assert!(blocks[4].plan.words as usize - 1 > LONG);
     let first: Vec<u32> = blocks.iter().map(|b| b.first_leaf).collect();
@@ -94,7 +98,7 @@ proptest! {
         for (i, &(choice, value)) in choices.iter().enumerate() {
             let words = record(&table, choice, value);
             // A buffer may end between a record and what says how it ended.
-            let apart = words.len() - usize::from(words.last().is_some_and(|&w| w >= LEFT));
+            let apart = words.len() - if words.ends_with(&CUT_AT_START) { CUT_AT_START.len() } else { 0 };
             buffer.extend_from_slice(&words[..apart]);
             if cuts.contains(&i) || i + 1 == choices.len() {
                 counter.forget_leaves();

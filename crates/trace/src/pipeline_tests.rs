@@ -88,7 +88,7 @@ fn a_worker_that_panics_ends_the_recording() {
         send(&mut pipeline, 1, 100, &mut random).unwrap();
         // Events of kinds that are in no dictionary.
         let mut events = Events::default();
-        events.push_leaf(64 * 8, &[5]);
+        events.push_leaf(64, &[5]);
         events.dictionary = Dictionary::default();
         let stream = Stream {
             state: State::default(),

@@ -56,8 +56,8 @@ fn played(events: &Events, words: u64, state: State<'_>, batches: u32) -> Result
     Ok(played)
 }
 
-/// The key of the leaf of block 64, which has one value.
-const KEY: u32 = 64 * 8;
+/// The head of the record of block 64, which has one value.
+const KEY: u32 = 64;
 
 /// A nest of loops of so many trips each, around a record of two words.
 fn nest(trips: &[u64]) -> Events {

@@ -1,6 +1,6 @@
 //! Recording to a disk that fills up: the target goes on, and what was stored stays readable.
 use memtrail_collect::{CollectError, Options, Session};
-use memtrail_ring::Probes;
+use memtrail_ring::{Paths, Probes};
 use memtrail_trace::{Ending, Header, Limits, Pipeline, Reader, Writer};
 use memtrail_tracee::{launch, xsave_table, Command, Status};
 use std::io::{Cursor, ErrorKind, Write};
@@ -35,6 +35,7 @@ fn a_disk_that_fills_up_does_not_stop_the_target() {
         max_block: 64,
         discard: false,
         follow: true,
+        paths: Paths::Hot,
     };
     let session = Session::create(&options).unwrap();
     let xsave = xsave_table();

@@ -3,7 +3,7 @@
 
 use memtrail_collect::{Table, XsaveComponent, XsaveTable};
 use memtrail_model::{Access, AccessSink, Kind, Via};
-use memtrail_ring::record::{CUT, FIRST_BLOCK, LEFT, SIGNAL, SIGRETURN, STATE};
+use memtrail_ring::record::{CUT, FIRST_BLOCK, SIGNAL, SIGRETURN, STATE};
 use memtrail_ring::Probes;
 use memtrail_translate::plan::{
     Addr, Derived, Lin, LoopPlan, Mask, Narrow, Piece, Plan, PlannedAccess, Shape, Side, Slot, Step, FIRST, FS, GS, RSP,
@@ -83,6 +83,16 @@ pub fn plan(words: u16, insns: u16, accesses: Vec<PlannedAccess>) -> Plan {
 
 pub fn one(words: u16, kind: Kind, shape: Shape) -> Plan {
     plan(words, 1, vec![PlannedAccess { insn: 0, kind, shape }])
+}
+
+/// A way out behind instruction `insn`, with a record of so many words.
+pub fn way_out(insn: u16, rsp: Lin, words: u16) -> Side {
+    Side {
+        insn,
+        rsp,
+        moved: 0,
+        words,
+    }
 }
 
 pub fn by(slot: Slot, by: i64) -> Step {
@@ -261,16 +271,33 @@ fn random_plan(rng: &mut Rng) -> Plan {
     // The last word of an affine loop's record is its counter at the end, which nothing refers to.
     let captured: Vec<Slot> = (FIRST..FIRST + words - 1 - u16::from(looping == 1)).collect();
     let mut slots: Vec<Slot> = [RSP, FS, GS].into_iter().chain(captured.iter().copied()).collect();
+    // The instruction before which each slot has its value: a loop captures everything at its beginning.
+    let mut ready = vec![0; slots.len()];
+    if looping == 0 {
+        let mut aside = rng.aside();
+        let late = &mut ready[FIRST.into()..];
+        late.iter_mut()
+            .for_each(|at| *at = aside.pick(&[0, 0, 1, 3, INSNS - 2, INSNS - 1]));
+        late.sort();
+    }
+    let known = |slots: &[Slot], ready: &[u16], insn: u16| -> Vec<Slot> {
+        let both = slots.iter().zip(ready);
+        both.filter(|&(_, &at)| at <= insn).map(|(&s, _)| s).collect()
+    };
     let mut p = plan(words, INSNS, Vec::new());
     for i in 0..rng.pick(&[0, 0, 1, 2]) {
         use Narrow::*;
+        let of = random_lin(rng, &slots);
+        let parts = of.terms().iter().filter_map(|t| slots.iter().position(|s| *s == t.0));
+        ready.push(parts.map(|at| ready[at]).max().unwrap_or(0));
         p.derived.push(Derived {
             narrow: rng.pick(&[Zero8, Zero16, Zero32, Zero32, Sign8, Sign16, Sign32]),
-            of: random_lin(rng, &slots),
+            of,
         });
         slots.push(FIRST + words - 1 + i);
     }
     for insn in 0..INSNS {
+        let slots = known(&slots, &ready, insn);
         for _ in 0..rng.pick(&[0, 0, 1, 1, 2]) {
             p.accesses.push(PlannedAccess {
                 insn,
@@ -282,10 +309,15 @@ fn random_plan(rng: &mut Rng) -> Plan {
     p.exit_rsp = random_rsp(rng, &slots);
     for insn in 0..INSNS - 1 {
         if rng.one_in(4) && p.sides.len() < 5 {
+            let captured = ready[FIRST.into()..].iter().take(captured.len());
             p.sides.push(Side {
                 insn,
-                rsp: random_rsp(rng, &slots),
+                rsp: random_rsp(rng, &known(&slots, &ready, insn)),
                 moved: rng.below(3) as u64,
+                words: match looping {
+                    0 => 1 + captured.filter(|&&at| at <= insn).count() as u16,
+                    _ => words,
+                },
             });
         }
     }
@@ -326,30 +358,31 @@ fn executions(rng: &mut Rng, id: u32, plan: &Plan, records: &mut Vec<Vec<u64>>) 
     let side = if plan.sides.is_empty() || rng.one_in(2) {
         None
     } else {
-        Some(plan.sides[rng.below(plan.sides.len())])
+        Some(rng.below(plan.sides.len()))
     };
     let cut = side.is_none() && rng.one_in(6);
     if let Some(LoopPlan::Affine { counter, .. }) = &plan.looping {
         let least = u64::from(side.is_none() && !cut);
         let trips = rng.pick(&[least, 1, 2, 2, 3, 5, 17, 700]);
         let mut exit = first[1].wrapping_add(counter.by.wrapping_mul(trips));
-        exit = exit.wrapping_add(side.map_or(0, |s| s.moved));
+        exit = exit.wrapping_add(side.map_or(0, |s| plan.sides[s].moved));
         first[values] = if counter.low32 { exit as u32 as u64 } else { exit };
     }
-    records.push(first);
+    let mut all = vec![first];
     if let Some(LoopPlan::Partly { free, .. }) = &plan.looping {
         for _ in 0..rng.below(5) {
-            let mut steady = vec![u64::from(id) + 1];
+            let mut steady = vec![u64::from(id + plan.steady_ids())];
             steady.extend((0..free.len()).map(|_| rng.value()));
-            records.push(steady);
+            all.push(steady);
         }
     }
-    match side {
-        Some(side) => records.push(vec![LEFT | u64::from(side.insn)]),
-        None if cut => {
-            let insn = rng.below(INSNS.into()) as u64;
-            records.push(vec![CUT, insn, rng.value(), rng.value(), rng.value(), rng.word()]);
-        }
-        None => {}
+    if let (Some(side), Some(last)) = (side, all.last_mut()) {
+        last[0] += 1 + side as u64;
+        last.truncate(plan.record((last[0] - u64::from(id)) as u32).words.into());
+    }
+    records.extend(all);
+    if cut {
+        let insn = rng.below(INSNS.into()) as u64;
+        records.push(vec![CUT, insn, rng.value(), rng.value(), rng.value(), rng.word()]);
     }
 }

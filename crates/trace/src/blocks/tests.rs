@@ -176,13 +176,13 @@ fn looping(slots: Slot) -> BoxedStrategy<Option<LoopPlan>> {
     prop_oneof![2 => Just(None), 1 => affine.prop_map(Some), 1 => partly.prop_map(Some)].boxed()
 }
 
-/// An instruction: its length, accesses, the way out if it is one, and where it is if a piece begins with it.
-type Instruction = (u16, Vec<(Kind, Shape)>, Option<(Lin, u64)>, Option<(u64, Via)>);
+/// An instruction: its length, accesses, the way out if it is one (with the words captured since the one before), and where it is if a piece begins with it.
+type Instruction = (u16, Vec<(Kind, Shape)>, Option<(Lin, u64, u16)>, Option<(u64, Via)>);
 
 fn instruction(slots: Slot) -> BoxedStrategy<Instruction> {
     let length = prop_oneof![8 => 1u16..=15, 1 => 16u16..3000];
     let accesses = prop_oneof![4 => vec((kind(), shape(slots)), 0..3), 1 => vec((kind(), shape(slots)), 3..6)];
-    let side = proptest::option::weighted(0.2, (lin(0..slots), number()));
+    let side = proptest::option::weighted(0.2, (lin(0..slots), number(), 0u16..3));
     let via = prop_oneof![Just(Via::Jump), Just(Via::Call), Just(Via::Return)];
     let piece = proptest::option::weighted(0.2, (number(), via));
     (length, accesses, side, piece).boxed()
@@ -224,9 +224,17 @@ fn plan() -> BoxedStrategy<Plan> {
                 plan.accesses
                     .extend(accesses.map(|(kind, shape)| PlannedAccess { insn, kind, shape }));
                 // The table has no way out at the last instruction: there the block ends anyway.
-                if let (Some((rsp, moved)), true) = (side, i < last) {
-                    let moved = if affine { moved } else { 0 };
-                    plan.sides.push(Side { insn, rsp, moved });
+                if let (Some((rsp, moved, more)), true) = (side, i < last) {
+                    let before = plan.sides.last().map_or(1, |s| s.words);
+                    plan.sides.push(Side {
+                        insn,
+                        rsp,
+                        moved: if affine { moved } else { 0 },
+                        words: match plan.looping {
+                            Some(_) => words,
+                            None => words.min(before + more),
+                        },
+                    });
                 }
             }
             plan
@@ -373,8 +381,49 @@ fn plans_the_layout_has_no_place_for_are_refused() {
     for wrong in [vec![0], vec![1, 1], vec![2, 1], vec![3], vec![1, 3]] {
         assert!(refused(&|p| p.pieces = wrong.iter().map(|&i| piece(i)).collect()));
     }
-    assert!(refused(&|p| {
+    let side = |insn, moved, words| {
         let rsp = stack(0);
-        p.sides = vec![Side { insn: 0, rsp, moved: 1 }];
-    }));
+        Side {
+            insn,
+            rsp,
+            moved,
+            words,
+        }
+    };
+    assert!(!refused(&|p| p.sides = vec![side(0, 0, 1)]));
+    assert!(refused(&|p| p.sides = vec![side(0, 1, 1)]));
+    assert!(refused(&|p| p.sides = vec![side(1, 0, 1), side(0, 0, 1)]));
+    for (words, fits) in [
+        ([1, 1], true),
+        ([1, 3], true),
+        ([2, 1], false),
+        ([0, 1], false),
+        ([1, 4], false),
+    ] {
+        let refused = refused(&|p| {
+            p.words = 3;
+            p.sides = vec![side(0, 0, words[0]), side(1, 0, words[1])];
+        });
+        assert_eq!(refused, !fits, "{words:?}");
+    }
+}
+
+#[test]
+fn words_of_ways_out_follow_each_other() {
+    let mut table = table();
+    // test eax, eax; jz; mov rax, [rdi]; test eax, eax; jz; mov rax, [rsi]; test eax, eax; jz; mov rax, [rax]; ret
+    let code = [
+        0x85, 0xc0, 0x74, 0x11, 0x48, 0x8b, 0x07, 0x85, 0xc0, 0x74, 0x0a, 0x48, 0x8b, 0x06, 0x85, 0xc0, 0x74, 0x03,
+        0x48, 0x8b, 0x00, 0xc3,
+    ];
+    table.define(64, 0x40_1000, &code).unwrap();
+    let plan = &table.blocks()[0].plan;
+    let words: Vec<u16> = plan.sides.iter().map(|s| s.words).collect();
+    assert_eq!((plan.words, words), (4, vec![3, 3, 4]));
+    let mut columns = encode(table.blocks());
+    assert_eq!(columns[Column::Words as usize], [4, 2, 0, 1]);
+    // More than the block has.
+    columns[Column::Words as usize][3] += 1;
+    let what = "a way out has more words than the block";
+    assert_eq!(decode_into_table(&columns).err(), Some(Wrong::Layout(what)));
 }

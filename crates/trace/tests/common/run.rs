@@ -1,6 +1,6 @@
 //! Runs programs under the recorder, into memory.
 use memtrail_collect::{Allocators, Options, Outcome, Session, Sink, XsaveTable};
-use memtrail_ring::Probes;
+use memtrail_ring::{Paths, Probes};
 use memtrail_trace::{Header, Limits, Pipeline, Totals, Writer};
 use memtrail_tracee::{launch, Command};
 
@@ -16,6 +16,7 @@ pub fn run(command: &[&str], xsave: &XsaveTable, sink: &mut impl Sink) -> Outcom
         max_block: OPTIONS.max_block,
         discard: false,
         follow: true,
+        paths: Paths::Hot,
     };
     let session = Session::create(&options).unwrap();
     let session = session.with_allocators(Allocators::standard());
