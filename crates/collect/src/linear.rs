@@ -596,7 +596,7 @@ impl Linear<'_> {
 }
 
 /// Values copied at once: a copy of fixed length is a few instructions, one of any length is a call.
-pub(crate) const COPIED: usize = 4;
+pub(crate) const COPIED: usize = 8;
 
 /// Puts a record's values, the first `n`, into their slots.
 #[inline(always)]
@@ -609,7 +609,6 @@ pub(crate) fn capture(slots: &mut Slots, values: &[u64], n: usize) {
     }
 }
 
-#[cold]
 #[inline(never)]
 fn capture_any(slots: &mut Slots, values: &[u64]) {
     let from = FIRST as usize;

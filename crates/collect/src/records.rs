@@ -44,7 +44,7 @@ struct Kind {
     left: bool,
     /// It may tell that the record before it was cut short.
     cuts: bool,
-    /// Nothing but linear forms of few values: see [`expand_plain`].
+    /// Nothing but linear forms: see [`expand_plain`].
     plain: bool,
 }
 
@@ -113,7 +113,7 @@ fn block(table: &Table, head: u64, values: usize) -> Option<Kind> {
         Some(&exit) => Kind {
             body: recipe.body,
             exit,
-            plain: recipe.body.terms != 0 && values <= COPIED,
+            plain: recipe.body.terms != 0,
             ..kind
         },
         None => kind,
@@ -148,7 +148,7 @@ fn expand_plain(
         let Some(values) = records
             .values
             .get(done.values..)
-            .and_then(|v| v.first_chunk::<COPIED>())
+            .filter(|v| v.len() >= COPIED.max(kind.values.into()))
         else {
             break;
         };
