@@ -516,11 +516,6 @@ proptest! {
     }
 
     #[test]
-    fn random_paths((code, stretches) in path(), opts in options(), entry in entry()) {
-        hold_path(&code, &stretches, &opts, entry);
-    }
-
-    #[test]
     fn every_length(code in code(), opts in options()) {
         for n in 0..code.len() {
             match analyze(&code[..n], PC, &opts) {
@@ -528,6 +523,15 @@ proptest! {
                 Err(e) => prop_assert!(matches!(e, Error::Truncated { .. } | Error::Unknown { .. }), "{}", format!("{e}")),
             }
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, max_local_rejects: u32::MAX, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_paths((code, stretches) in path(), opts in options(), entry in entry()) {
+        hold_path(&code, &stretches, &opts, entry);
     }
 }
 
