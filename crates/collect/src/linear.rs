@@ -603,7 +603,7 @@ pub(crate) const COPIED: usize = 8;
 pub(crate) fn capture(slots: &mut Slots, values: &[u64], n: usize) {
     let from = FIRST as usize;
     match values.first_chunk::<COPIED>() {
-        // Whatever follows the record goes where derived values are, or nothing.
+        // Whatever follows the record goes where nothing is: derived values come later, and if it ended early nobody asks for the rest.
         Some(some) if n <= COPIED => slots[from..from + COPIED].copy_from_slice(some),
         _ => capture_any(slots, &values[..n]),
     }

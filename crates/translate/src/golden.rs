@@ -1,10 +1,11 @@
 //! The machine code of a few small blocks, compared with a file. `MEMTRAIL_BLESS=1 cargo test -p memtrail-translate`
 //! writes the file anew; look at the difference before committing it.
-use crate::{analyze, emit, Emitted, Entry, LinkKind, Options, Place};
+use crate::{analyze, analyze_path, emit, Block, Emitted, Entry, LinkKind, Options, Place, Stretch};
 use iced_x86::{Decoder, DecoderOptions, Formatter, NasmFormatter};
 use memtrail_ring::Probes;
 use std::fmt::Write;
 use std::string::String;
+use std::vec::Vec;
 
 const PC: u64 = 0x40_1000;
 const HOT: u64 = 0x50_0000;
@@ -59,6 +60,20 @@ const BLOCKS: [(&str, &[u8]); 13] = [
     ),
 ];
 
+/// A path: a branch that is taken, a call, a return, and a jump through a table.
+const PATH: [(u64, &[u8]); 4] = [
+    // mov rax, [rdi]; test rax, rax; jne
+    (PC, &[0x48, 0x8b, 0x07, 0x48, 0x85, 0xc0, 0x75, 0x1e]),
+    // mov rbx, [rax]; call
+    (PC + 0x26, &[0x48, 0x8b, 0x18, 0xe8, 0xd2, 0x00, 0x00, 0x00]),
+    // mov rdx, [rbx]; ret
+    (PC + 0x100, &[0x48, 0x8b, 0x13, 0xc3]),
+    // jmp [rdx * 8 + 0x1000]
+    (PC + 0x2e, &[0xff, 0x24, 0xd5, 0x00, 0x10, 0, 0]),
+];
+/// Where the jump leads: test rdx, rdx; je; mov rax, [rdx]; ret
+const PATH_END: (u64, &[u8]) = (PC + 0x200, &[0x48, 0x85, 0xd2, 0x74, 0x10, 0x48, 0x8b, 0x02, 0xc3]);
+
 fn disassemble(out: &mut String, name: &str, base: u64, bytes: &[u8], emitted: &Emitted) {
     let mut formatter = NasmFormatter::new();
     let mut decoder = Decoder::with_ip(64, bytes, base, DecoderOptions::NONE);
@@ -76,6 +91,24 @@ fn disassemble(out: &mut String, name: &str, base: u64, bytes: &[u8], emitted: &
 fn describe(what: &str, code: &[u8], probes: Probes, entry: Entry) -> String {
     let opts = Options { probes, max_block: 64 };
     let block = analyze(code, PC, &opts).unwrap();
+    describe_block(what, &block, &[(PC, code)], probes, entry)
+}
+
+fn describe_path(what: &str, pieces: &[(u64, &[u8])], entry: Entry) -> String {
+    let probes = Probes::Loop;
+    let opts = Options { probes, max_block: 64 };
+    let code: Vec<u8> = pieces.iter().flat_map(|p| p.1).copied().collect();
+    let stretch = |&(pc, code): &(u64, &[u8])| Stretch {
+        pc,
+        bytes: code.len() as u32,
+    };
+    let stretches: Vec<Stretch> = pieces.iter().map(stretch).collect();
+    let block = analyze_path(&code, &stretches, &opts).unwrap();
+    describe_block(what, &block, pieces, probes, entry)
+}
+
+fn describe_block(what: &str, block: &Block, pieces: &[(u64, &[u8])], probes: Probes, entry: Entry) -> String {
+    let code: Vec<u8> = pieces.iter().flat_map(|p| p.1).copied().collect();
     let place = Place {
         hot: HOT,
         cold: COLD,
@@ -85,10 +118,12 @@ fn describe(what: &str, code: &[u8], probes: Probes, entry: Entry) -> String {
         probes,
         map: false,
     };
-    let emitted = emit(&block, code, place);
+    let emitted = emit(block, &code, place);
     let mut out = String::new();
     writeln!(out, "=== {what} ({probes:?}, {entry:?})").unwrap();
-    disassemble(&mut out, "source", PC, code, &emitted);
+    for (pc, code) in pieces {
+        disassemble(&mut out, "source", *pc, code, &emitted);
+    }
     let plan = &block.plan;
     writeln!(
         out,
@@ -98,6 +133,14 @@ fn describe(what: &str, code: &[u8], probes: Probes, entry: Entry) -> String {
         block.exit
     )
     .unwrap();
+    for (way, side) in block.ways.iter().zip(&plan.sides) {
+        writeln!(
+            out,
+            "  {} words if left with instruction {}, {way:x?}",
+            side.words, side.insn
+        )
+        .unwrap();
+    }
     if let Some(looping) = &plan.looping {
         writeln!(out, "  {looping:?}").unwrap();
     }
@@ -124,6 +167,9 @@ fn the_code_is_as_expected() {
     text += &describe(what, code, Probes::Naive, Entry::Direct);
     text += &describe(what, code, Probes::Block, Entry::Indirect);
     text += &describe(what, code, Probes::None, Entry::Return);
+    let path = [&PATH[..], &[PATH_END]].concat();
+    text += &describe_path("a path", &path, Entry::Direct);
+    text += &describe_path("a path that is entered by a return", &path[..3], Entry::Return);
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden.txt");
     if std::env::var_os("MEMTRAIL_BLESS").is_some() {
         std::fs::write(path, &text).unwrap();

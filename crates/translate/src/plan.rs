@@ -344,14 +344,14 @@ impl Step {
     }
 }
 
-/// A conditional branch inside the block, out of which it may be left early.
+/// A way out of a block before its end: a conditional branch, or in a path a return or an indirect jump or call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Side {
-    /// The branch.
+    /// The instruction through which it is left.
     pub insn: u16,
-    /// The stack pointer if it is taken.
+    /// The stack pointer then.
     pub rsp: Lin,
-    /// In an affine loop: how far the counter has moved in this iteration when it is taken.
+    /// In an affine loop: how far the counter has moved in this iteration then.
     pub moved: u64,
     /// Words of a record that ends there: what is captured later is not in it. In a loop all of them.
     pub words: u16,
