@@ -74,6 +74,19 @@ fn pieces(reader: &mut Reader<BufReader<File>>, known: &Known) -> Result<Vec<Pie
     Ok(pieces)
 }
 
+/// Basic blocks in all: each goes to the next branch, jump, call or return. A loop that has one record counts as one.
+fn basic_blocks(pieces: &[Piece], known: &Known) -> u64 {
+    let mut of_leaf = Vec::new();
+    for block in known.table.blocks() {
+        let each = |n| block.plan.basic_blocks(block.plan.record(n).side) as u64;
+        of_leaf.extend((0..block.plan.ids()).map(each));
+    }
+    let leaves = pieces.iter().flat_map(|p| &p.leaves);
+    leaves
+        .map(|&leaf| of_leaf.get(leaf as usize).copied().unwrap_or(1))
+        .sum()
+}
+
 /// The least time of several runs, and what they return.
 fn best<T>(mut run: impl FnMut() -> Result<T, Box<dyn Error>>) -> Result<(f64, T), Box<dyn Error>> {
     let mut least = f64::INFINITY;
@@ -110,7 +123,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (replay_seconds, accesses) = replay(false)?;
     let (whole_seconds, _) = replay(true)?;
     let figures = serde_json::json!({
-        "events": events,
+        "records": events,
+        "blocks": basic_blocks(&pieces, &known),
         "compress_seconds": compress_seconds,
         "accesses": accesses,
         "replay_seconds": replay_seconds,

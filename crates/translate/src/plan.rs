@@ -466,6 +466,18 @@ impl Plan {
         };
         Record { words, side, steady }
     }
+    /// Basic blocks that an execution runs through which ends at a way out, or is whole: each goes to the next branch, jump, call or return, taken or not.
+    pub fn basic_blocks(&self, side: Option<u16>) -> usize {
+        let last = side.map_or(u16::MAX, |s| self.sides[usize::from(s)].insn);
+        let is_side = |insn: u16| self.sides.iter().any(|s| s.insn == insn);
+        let sides = self.sides.iter().filter(|s| s.insn < last).count();
+        let turns = self
+            .pieces
+            .iter()
+            .map(|p| p.insn - 1)
+            .filter(|&insn| insn < last && !is_side(insn));
+        1 + sides + turns.count()
+    }
     /// How far after the block's own id those of steady records begin.
     pub fn steady_ids(&self) -> u32 {
         1 + self.sides.len() as u32

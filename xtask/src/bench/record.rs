@@ -93,7 +93,10 @@ impl Measured {
         number(of) / number(seconds) / 1e6
     }
     fn compress(&self) -> f64 {
-        self.rate("events", "compress_seconds")
+        self.rate("blocks", "compress_seconds")
+    }
+    fn records(&self) -> f64 {
+        self.rate("records", "compress_seconds")
     }
     fn replay(&self) -> f64 {
         self.rate("accesses", "replay_seconds")
@@ -260,7 +263,7 @@ fn row(measured: &Measured) -> Vec<String> {
             .map_or("—".into(), |seconds| format!("{:.0}×", seconds / native)),
         format!("{:.3}", measured.file_bytes as f64 * 8.0 / measured.accesses as f64),
         match bounds.compress {
-            Some(bound) => format!("{:.0} (≥ {bound})", measured.compress()),
+            Some(bound) => format!("{:.0} (≥ {bound}; {:.0})", measured.compress(), measured.records()),
             None => "—".into(),
         },
         format!("{:.0} (≥ {})", measured.replay(), bounds.replay),
@@ -279,7 +282,7 @@ fn markdown(all: &[Measured], options: &Options) -> String {
         "recorded",
         "lackey",
         "bits/access",
-        "compressed M records/s",
+        "compressed M blocks/s (records)",
         "replayed M accesses/s",
         "loops whole",
         "verdict",
