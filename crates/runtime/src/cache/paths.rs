@@ -26,13 +26,13 @@ const HOT: u32 = 16;
 /// Blocks along a path have at least so many.
 const WARM: u32 = 4;
 /// A block goes on as it usually does if that has at least so many more votes than all others together, in sixteenths.
-const MAJORITY: u32 = 2;
+const MAJORITY: u32 = 4;
 /// A path ends where fewer than so many in a thousand of those that began it come.
 const REACH: u32 = 120;
 /// Most blocks in a path.
 const MOST_BLOCKS: usize = 64;
 /// The logarithm of the most rounds that pass until a block is tried again.
-const LONGEST_REST: u8 = 12;
+const LONGEST_REST: u8 = 6;
 /// Rounds in which what was joined may be joined again at once.
 const EARLY: u32 = 64;
 /// How often a block may come in a path.
