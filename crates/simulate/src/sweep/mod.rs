@@ -21,7 +21,9 @@ mod packed;
 pub(crate) mod pages;
 mod plan;
 mod rounds;
+mod shapes;
 pub(crate) mod spaces;
+mod stage;
 mod tally;
 mod workers;
 
