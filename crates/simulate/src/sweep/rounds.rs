@@ -30,32 +30,41 @@ const SELDOM: u32 = 16;
 
 /// A touch that may be like another.
 pub trait Alike: Copy {
+    fn line(&self) -> u64;
+    fn tag(&self) -> u16;
+
     /// Whether it is of the same line and kind. Parts of an access count together: they are like nothing else.
-    fn is_like(&self, other: &Self) -> bool;
+    #[inline(always)]
+    fn is_like(&self, other: &Self) -> bool {
+        (self.line() == other.line()) & (self.tag() == other.tag()) & (self.tag() < PART)
+    }
 
     /// The same of touches that are alike, and seldom of others.
-    fn bits(&self) -> u16;
+    #[inline(always)]
+    fn bits(&self) -> u16 {
+        (self.line() ^ self.line() >> 16) as u16
+    }
 }
 
 impl Alike for Touch {
     #[inline(always)]
-    fn is_like(&self, other: &Self) -> bool {
-        (self.line == other.line) & (self.tag == other.tag) & (self.tag < PART)
+    fn line(&self) -> u64 {
+        self.line
     }
     #[inline(always)]
-    fn bits(&self) -> u16 {
-        (self.line ^ self.line >> 16) as u16
+    fn tag(&self) -> u16 {
+        self.tag
     }
 }
 
 impl<T: Lane> Alike for Numbered<T> {
     #[inline(always)]
-    fn is_like(&self, other: &Self) -> bool {
-        (self.line == other.line) & (self.tag == other.tag) & (self.tag < PART)
+    fn line(&self) -> u64 {
+        self.line
     }
     #[inline(always)]
-    fn bits(&self) -> u16 {
-        (self.line ^ self.line >> 16) as u16
+    fn tag(&self) -> u16 {
+        self.tag
     }
 }
 
