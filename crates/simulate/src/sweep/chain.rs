@@ -16,7 +16,7 @@ use super::full::Full;
 use super::lanes::Lane;
 use super::packed::Packed;
 use super::plan::{ChainPlan, Node};
-use super::rounds::{Rounds, Weighed};
+use super::shapes::Distances;
 use super::tally::Tally;
 
 /// A touch of a line of a chain.
@@ -26,48 +26,15 @@ pub struct Event<T> {
     pub set: u32,
     pub page: T,
     pub tag: u16,
-    /// How often it counts.
-    pub weight: u16,
 }
 
 /// A touch whose page has been numbered.
 #[derive(Clone, Copy, Default)]
 pub struct Numbered<T> {
+    /// Of the chain's line size.
     pub line: u64,
     pub page: T,
     pub tag: u16,
-    /// How often it counts.
-    pub weight: u16,
-}
-
-impl<T: Lane> Weighed for Numbered<T> {
-    #[inline(always)]
-    fn is_like(&self, other: &Self) -> bool {
-        self.line == other.line
-    }
-    #[inline(always)]
-    fn tag(&self) -> u16 {
-        self.tag
-    }
-    #[inline(always)]
-    fn weight(&mut self) -> &mut u16 {
-        &mut self.weight
-    }
-}
-
-impl<T: Lane> Weighed for Event<T> {
-    #[inline(always)]
-    fn is_like(&self, other: &Self) -> bool {
-        (self.set == other.set) & (self.page == other.page)
-    }
-    #[inline(always)]
-    fn tag(&self) -> u16 {
-        self.tag
-    }
-    #[inline(always)]
-    fn weight(&mut self) -> &mut u16 {
-        &mut self.weight
-    }
 }
 
 /// Makes labels under some number of sets from those under the most.
@@ -220,14 +187,10 @@ impl<T> Step<T> {
 }
 
 pub struct Chain<T> {
-    /// Lines are so much longer than the shortest (logarithm).
-    shift: u32,
     /// Of the fewest sets.
     label: Label,
     /// The most recent line of each of the fewest sets: most touches end here.
     recent: Vec<T>,
-    /// Unless there are lists of FIFO.
-    rounds: Option<Rounds>,
     steps: Vec<Step<T>>,
 }
 
@@ -235,7 +198,7 @@ pub struct Chain<T> {
 pub type Buffers<T> = [Box<[Event<T>; BATCH]>; 2];
 
 impl<T: Lane> Chain<T> {
-    pub fn new(plan: &ChainPlan, shortest: u32) -> Chain<T> {
+    pub fn new(plan: &ChainPlan) -> Chain<T> {
         let fewest = plan.nodes[0].sets;
         let most = plan.nodes[plan.nodes.len() - 1].sets;
         let mut steps: Vec<Step<T>> = Vec::new();
@@ -263,10 +226,8 @@ impl<T: Lane> Chain<T> {
             steps.extend(alone.map(Step::Lru));
         }
         Chain {
-            shift: plan.line - shortest,
             label: Label::of(fewest, most),
             recent: vec![T::default(); fewest as usize],
-            rounds: plan.is_lru().then(Rounds::default),
             steps,
         }
     }
@@ -278,7 +239,7 @@ impl<T: Lane> Chain<T> {
         let label = self.label;
         let mut n = 0;
         for touch in touches {
-            let set = label.finest::<ODD>(touch.line >> self.shift);
+            let set = label.finest::<ODD>(touch.line);
             let at = if ODD {
                 label.odd(set)
             } else {
@@ -289,7 +250,6 @@ impl<T: Lane> Chain<T> {
                 set,
                 page: touch.page,
                 tag: touch.tag,
-                weight: touch.weight,
             };
             n += usize::from(before != touch.page);
         }
@@ -302,9 +262,6 @@ impl<T: Lane> Chain<T> {
         } else {
             self.begin::<false>(touches, events)
         };
-        if let Some(rounds) = &mut self.rounds {
-            n = rounds.fold(&mut events[..n]);
-        }
         for step in &mut self.steps {
             match step {
                 Step::Lru(lists) => {
@@ -315,6 +272,16 @@ impl<T: Lane> Chain<T> {
                     lists.run(&events[..n], left);
                 }
             }
+        }
+    }
+
+    /// Counts touches that did not come by.
+    pub fn count(&mut self, touches: &Distances) {
+        for step in &mut self.steps {
+            each_list!(step.lists(), one => {
+                let sets = one.node().sets;
+                touches.each(sets, |tag, distance, times| one.tally().add(tag, distance, times));
+            });
         }
     }
 
@@ -347,10 +314,8 @@ impl Chain<u16> {
             Step::Fifo(lists) => Step::Fifo(lists.widen()),
         };
         Chain {
-            shift: self.shift,
             label: self.label,
             recent: self.recent.into_iter().map(u32::from).collect(),
-            rounds: self.rounds,
             steps: self.steps.into_iter().map(widen).collect(),
         }
     }

@@ -70,7 +70,7 @@ impl<T: Lane> Deep<T> {
     pub fn run(&mut self, events: &[Event<T>], left: &mut [Event<T>; BATCH]) -> usize {
         one_by_one(events, left, |event| {
             let distance = self.touch(event.set, event.page);
-            self.tally.add(event.tag, distance, event.weight);
+            self.tally.add(event.tag, distance, 1);
             distance
         })
     }

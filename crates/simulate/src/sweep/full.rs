@@ -83,7 +83,7 @@ impl Full {
     pub fn run<T: Lane>(&mut self, events: &[Event<T>], left: &mut [Event<T>; BATCH]) -> usize {
         one_by_one(events, left, |event| {
             let distance = self.touch(event.page.number());
-            self.tally.add(event.tag, distance, event.weight);
+            self.tally.add(event.tag, distance, 1);
             distance
         })
     }

@@ -5,7 +5,8 @@
 //! - of LRU, a list of the lines of each set in order of last use gives all associativities: a line at distance *d* is in the cache if there are more than
 //!   *d* ways (Mattson et al., 1970). A list per line size and number of sets will do;
 //! - a line that is most recent under few sets is so under a multiple of them ([`chain`]; Hill and Smith, 1989): most touches end at the first list;
-//! - what a loop touches over and over, round after round, counts alike in every round ([`rounds`]);
+//! - what a loop touches over and over, round after round, changes nothing from the second round on, and counts alike in each ([`rounds`], [`shapes`]);
+//! - what can be left out under some lines can be left out under longer ones ([`stage`]);
 //! - lists are short and hold short numbers ([`pages`]), so that finding a line and moving it to the front is some twenty instructions without a branch ([`lanes`]).
 //!
 //! FIFO has no such inclusion: each configuration has its own lists, which see only touches of lines that are not the most recent.
@@ -21,7 +22,9 @@ mod packed;
 pub(crate) mod pages;
 mod plan;
 mod rounds;
+mod shapes;
 pub(crate) mod spaces;
+mod stage;
 mod tally;
 mod workers;
 

@@ -59,7 +59,7 @@ impl<T: Lane, const V: usize> Packed<T, V> {
                 };
                 lane = touch::<T, V>(&mut lists[at], event.page, moves);
                 if event.tag < PART {
-                    counts[(usize::from(event.tag) + lane) & (counts.len() - 1)] += u64::from(event.weight);
+                    counts[(usize::from(event.tag) + lane) & (counts.len() - 1)] += 1;
                 } else {
                     part(worst, event.tag, lane);
                 }

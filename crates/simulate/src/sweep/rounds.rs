@@ -3,125 +3,196 @@
 //! A loop that goes through a few arrays touches the same few lines in the same order, until one of them ends. The lines may share a set, and then no
 //! touch is of the most recent one.
 //!
-//! **The third of three equal rounds can be left out, and the second counted twice.** Let k touches come three times in a row. Under LRU the distance of a touch is the number of different lines of its set that were
-//! touched since the line was touched last. In the second round and the third, that is at most k touches ago, and what came since is the same: so the distances are equal, in every list. And after each round the lines are in the same
-//! order: that of their last touches in it, then all others as they were. Whole rounds only: within a round the order is another.
+//! **The second of two equal rounds can be left out.** Let k touches come twice in a row. Under LRU the lines are after the first round in the order
+//! of their last touches in it, then all others as they were; after the second they are so again. It changes nothing.
+//!
+//! **What it counts follows from the round alone.** Under LRU the distance of a touch is the number of different lines of its set that were
+//! touched since its line was touched last. In the second round that is at most k touches ago: what came since is known, and who shares a set as well.
+//! No list has to be looked at.
+//!
+//! So rounds are only looked for here, and counted in `shapes.rs`.
 //!
 //! FIFO forgets by other rules; lists of FIFO get what there is.
-use super::front::PART;
+use super::chain::Numbered;
+use super::front::{Touch, PART};
+use super::lanes::Lane;
+use safe_arch::m128i;
 
 /// The longest round, and the shortest: a touch of the line before has been left out already.
-const LONGEST: usize = 6;
+pub const LONGEST: usize = 6;
 const SHORTEST: usize = 2;
+/// Their lanes, two bits each, if what came k before is in lane k - 1.
+const LANES: u32 = (1 << (2 * LONGEST)) - (1 << (2 * (SHORTEST - 1)));
 /// Searching is worth its while if one event in so many is left out.
 const WORTH: usize = 4;
 /// Batches in which it was not, after which only one in so many is searched.
 const SELDOM: u32 = 16;
 
-#[derive(Default)]
-pub struct Rounds {
+/// A touch that may be like another.
+pub trait Alike: Copy {
+    fn line(&self) -> u64;
+    fn tag(&self) -> u16;
+
+    /// Whether it is of the same line and kind. Parts of an access count together: they are like nothing else.
+    #[inline(always)]
+    fn is_like(&self, other: &Self) -> bool {
+        (self.line() == other.line()) & (self.tag() == other.tag()) & (self.tag() < PART)
+    }
+
+    /// The same of touches that are alike, and seldom of others.
+    #[inline(always)]
+    fn bits(&self) -> u16 {
+        (self.line() ^ self.line() >> 16) as u16
+    }
+}
+
+impl Alike for Touch {
+    #[inline(always)]
+    fn line(&self) -> u64 {
+        self.line
+    }
+    #[inline(always)]
+    fn tag(&self) -> u16 {
+        self.tag
+    }
+}
+
+impl<T: Lane> Alike for Numbered<T> {
+    #[inline(always)]
+    fn line(&self) -> u64 {
+        self.line
+    }
+    #[inline(always)]
+    fn tag(&self) -> u16 {
+        self.tag
+    }
+}
+
+/// Rounds that were left out: so many, each equal to the `len` events that were left from `at` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Round {
+    pub at: usize,
+    pub len: usize,
+    pub times: u64,
+}
+
+/// Looks for rounds in batches.
+pub struct Rounds<E> {
     /// Batches since searching one was worth its while.
     since: u32,
+    left: Vec<E>,
+    rounds: Vec<Round>,
 }
 
-impl Rounds {
-    /// Leaves out rounds of the events; returns how many are left.
-    pub fn fold<W: Weighed>(&mut self, events: &mut [W]) -> usize {
+impl<E> Default for Rounds<E> {
+    fn default() -> Rounds<E> {
+        Rounds {
+            since: 0,
+            left: Vec::new(),
+            rounds: Vec::new(),
+        }
+    }
+}
+
+impl<E: Alike> Rounds<E> {
+    /// Leaves out rounds of the events; returns what is left, and what was left out, if anything was.
+    pub fn fold(&mut self, events: &[E]) -> Option<(&[E], &[Round])> {
         self.since += 1;
         if self.since > 2 && self.since % SELDOM != 0 {
-            return events.len();
+            return None;
         }
-        let left = fold(events);
-        if left < events.len() - events.len() / WORTH {
+        self.left.clear();
+        self.rounds.clear();
+        fold(events, &mut self.left, &mut self.rounds);
+        if self.left.len() < events.len() - events.len() / WORTH {
             self.since = 0;
         }
-        left
+        (!self.rounds.is_empty()).then_some((&self.left, &self.rounds))
     }
 }
 
-/// A touch that may count more than once.
-pub trait Weighed: Copy {
-    /// Whether it is of the same line and kind as another.
-    fn is_like(&self, other: &Self) -> bool;
-    fn tag(&self) -> u16;
-    fn weight(&mut self) -> &mut u16;
-}
-
-/// Parts of an access count together: they are like nothing else.
-#[inline(always)]
-fn alike<W: Weighed>(a: &W, b: &W) -> bool {
-    a.is_like(b) & (a.tag() == b.tag()) & (a.tag() < PART)
-}
-
-fn fold<W: Weighed>(events: &mut [W]) -> usize {
-    let mut n = 0;
-    // The length that rounds seem to have, and how many events in a row were what came that long before.
-    let (mut k, mut run) = (SHORTEST, 0);
-    for at in 0..events.len() {
-        let event = events[at];
-        if n >= k && alike(&event, &events[n - k]) {
-            run += 1;
+fn fold<E: Alike>(events: &[E], left: &mut Vec<E>, rounds: &mut Vec<Round>) {
+    let mut rest = events;
+    // Of the last eight that are left, the latest first: a few bits of the line.
+    let mut last = m128i::default();
+    // The length that rounds seem to have.
+    let mut k = SHORTEST;
+    while let Some(event) = rest.first() {
+        // Lane k - 1: what came k before.
+        let lanes = u16::equal(last, event.bits().splat()) & LANES;
+        if lanes == 0 {
+            last = event.bits().shift_in(last);
+            left.push(*event);
+            rest = &rest[1..];
+            continue;
+        }
+        if lanes >> (2 * (k - 1)) & 1 == 0 {
+            k = lanes.trailing_zeros() as usize / 2 + 1;
+        }
+        // Bits that are equal by chance, or because there is nothing yet, make no round.
+        let at = left.len().saturating_sub(k);
+        let mut same = likes(rest, &left[at..]);
+        if same == k {
+            same += likes(&rest[k..], rest);
+            let times = same / k;
+            rounds.push(Round {
+                at,
+                len: k,
+                times: times as u64,
+            });
+            rest = &rest[times * k..];
+            same %= k;
         } else {
-            let back = |&k: &usize| n >= k && alike(&event, &events[n - k]);
-            let found = (SHORTEST..=LONGEST).find(back);
-            (k, run) = (found.unwrap_or(k), usize::from(found.is_some()));
+            same = same.max(1);
         }
-        events[n] = event;
-        n += 1;
-        if run == 2 * k {
-            n -= k;
-            for i in n - k..n {
-                let again = *events[i + k].weight();
-                *events[i].weight() += again;
-            }
-            run = k;
-        }
+        last = rest[..same]
+            .iter()
+            .fold(last, |last, event| event.bits().shift_in(last));
+        left.extend_from_slice(&rest[..same]);
+        rest = &rest[same..];
     }
-    n
+}
+
+/// How many events in a row are like the others.
+#[inline(always)]
+fn likes<E: Alike>(events: &[E], others: &[E]) -> usize {
+    let both = events.iter().zip(others);
+    both.take_while(|(event, other)| event.is_like(other)).count()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::chain::Event;
     use super::*;
 
-    fn folded(lines: &str) -> Vec<(char, u16)> {
-        let event = |line: char| Event {
-            set: 0,
-            page: line as u16,
+    /// What is left, and of each round that was left out: its lines, and how often.
+    fn folded(lines: &str) -> (String, Vec<(String, u64)>) {
+        let touch = |line: char| Touch {
+            line: line.into(),
+            point: 0,
             tag: if line.is_uppercase() { PART } else { 0 },
-            weight: 1,
         };
-        let mut events: Vec<Event<u16>> = lines.chars().map(event).collect();
-        let n = fold(&mut events);
-        let line = |page: u16| char::from_u32(page.into()).unwrap();
-        events[..n]
-            .iter()
-            .map(|event| (line(event.page), event.weight))
-            .collect()
+        let touches: Vec<Touch> = lines.chars().map(touch).collect();
+        let (mut left, mut rounds) = (Vec::new(), Vec::new());
+        fold(&touches, &mut left, &mut rounds);
+        let lines = |touches: &[Touch]| touches.iter().map(|touch| touch.line as u8 as char).collect::<String>();
+        let round = |round: &Round| (lines(&left[round.at..][..round.len]), round.times);
+        (lines(&left), rounds.iter().map(round).collect())
     }
 
     #[test]
-    fn the_third_round_is_counted_with_the_second() {
-        let once = |lines: &str| lines.chars().map(|line| (line, 1)).collect::<Vec<_>>();
-        assert_eq!(folded("abcabc"), once("abcabc"));
-        assert_eq!(folded("abcabcab"), once("abcabcab"));
-        assert_eq!(
-            folded("abcabcabc"),
-            [once("abc"), vec![('a', 2), ('b', 2), ('c', 2)]].concat()
-        );
-        let many = [once("abc"), vec![('a', 4), ('b', 4), ('c', 4)], once("abx")].concat();
-        assert_eq!(folded("abcabcabcabcabcabx"), many);
+    fn the_second_round_is_left_out() {
+        let expect = |left: &str, rounds: &[(&str, u64)]| {
+            let rounds = rounds.iter().map(|&(lines, times)| (lines.to_string(), times));
+            (left.to_string(), rounds.collect::<Vec<_>>())
+        };
+        assert_eq!(folded("abcab"), expect("abcab", &[]));
+        assert_eq!(folded("abcabc"), expect("abc", &[("abc", 1)]));
+        assert_eq!(folded("abcabcabcabcabcabx"), expect("abcabx", &[("abc", 4)]));
         // Two lengths, one after the other.
-        let both = [
-            once("ab"),
-            vec![('a', 2), ('b', 2)],
-            once("c"),
-            vec![('a', 2), ('b', 2), ('c', 2)],
-            once("ab"),
-        ]
-        .concat();
-        assert_eq!(folded("abababcabcabcab"), both);
-        assert_eq!(folded("ABABABAB"), once("ABABABAB"));
+        assert_eq!(folded("ababcabcab"), expect("abcab", &[("ab", 1), ("abc", 1)]));
+        // Longer than it may be; within it, lines that come twice.
+        assert_eq!(folded("abcdefgabcdefg"), expect("abcdefgabcdefg", &[]));
+        assert_eq!(folded("xabaabax"), expect("xabax", &[("aba", 1)]));
+        assert_eq!(folded("ABABABAB"), expect("ABABABAB", &[]));
     }
 }

@@ -66,11 +66,11 @@ impl Tally {
     }
 
     /// So many touches with the same distance; parts come one by one.
-    pub fn add(&mut self, tag: u16, distance: usize, weight: u16) {
+    pub fn add(&mut self, tag: u16, distance: usize, times: u64) {
         let step = self.step(distance);
         if tag < PART {
             let row = self.row(tag);
-            self.counts[row + step] += u64::from(weight);
+            self.counts[row + step] += times;
         } else {
             part(&mut self.worst, tag, step);
         }
