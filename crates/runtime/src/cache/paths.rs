@@ -13,14 +13,18 @@ use alloc::vec::Vec;
 use iced_x86::FlowControl;
 
 use memtrail_ring::{self as ring, record};
-use memtrail_translate::plan::{Plan, Shape, Via};
+use memtrail_translate::plan::{LoopPlan, Plan, Shape, Via};
 use memtrail_translate::{Error, Exit, Options, Scratch, Stretch};
 
 /// Records looked at in a buffer.
 const SAMPLE: u32 = 4096;
-/// Every buffer of a thread is looked at in the beginning, and later one in so many.
-const ALL_OF_FIRST: u64 = 64;
+/// The first buffers of a thread are not looked at: what ends soon gains nothing, and its recording stays small.
+const NONE_OF_FIRST: u64 = 4;
+/// Then as many are, and after that one in so many.
+const ALL_OF_NEXT: u64 = 64;
 const ONE_IN: u64 = 8;
+/// Nothing is joined where one record in so many, or more, stands for a whole loop: such programs write few records.
+const LOOPS: usize = 4;
 /// A path begins at blocks with at least so many records in a sample.
 const HOT: u32 = 16;
 /// Blocks along a path have at least so many.
@@ -60,6 +64,8 @@ struct Length {
     words: u16,
     /// The instruction through which the block was left before its end.
     exit: Option<u16>,
+    /// It stands for all iterations of a loop.
+    is_loop: bool,
 }
 
 pub(super) struct Paths {
@@ -95,6 +101,7 @@ impl Paths {
                 block: number + 1,
                 words: record.words,
                 exit: record.side.map(|s| plan.sides[usize::from(s)].insn),
+                is_loop: matches!(plan.looping, Some(LoopPlan::Affine { .. })),
             };
         }
     }
@@ -119,13 +126,17 @@ impl Paths {
         }
     }
 
-    /// Goes through the records that `words` begins with.
-    fn look(&mut self, words: &[u64]) {
+    /// Goes through the records that `words` begins with. Returns whether there are enough that stand for one execution.
+    fn look(&mut self, words: &[u64]) -> bool {
         let mut at = 0;
         let mut last = None;
+        let (mut records, mut loops) = (0, 0);
         for _ in 0..SAMPLE {
             let Some(&head) = words.get(at) else { break };
-            if let Some(&Length { block, words, exit }) = self.lengths.get(head as usize).filter(|l| l.block != 0) {
+            if let Some(&found) = self.lengths.get(head as usize).filter(|l| l.block != 0) {
+                let Length { block, words, exit, .. } = found;
+                records += 1;
+                loops += usize::from(found.is_loop);
                 if let Some((last, exit)) = last {
                     self.vote(last, exit, block - 1);
                 }
@@ -139,6 +150,7 @@ impl Paths {
                 at += length;
             }
         }
+        loops * LOOPS < records
     }
 
     fn of(&self, block: u32) -> Option<&Seen> {
@@ -180,7 +192,7 @@ impl Line {
 
 /// Whether the buffer that is the `n`th of its thread is to be looked at.
 pub fn is_due(n: u64) -> bool {
-    n < ALL_OF_FIRST || n % ONE_IN == 0
+    n >= NONE_OF_FIRST && (n < NONE_OF_FIRST + ALL_OF_NEXT || n % ONE_IN == 0)
 }
 
 impl BlockInfo {
@@ -207,7 +219,9 @@ impl Cache {
         self.paths.met.clear();
         let blocks = self.blocks.len();
         self.paths.seen.resize(blocks, Seen::default());
-        self.paths.look(words);
+        if !self.paths.look(words) && manner != ring::Paths::Eager {
+            return;
+        }
         let mut met = core::mem::take(&mut self.paths.met);
         met.retain(|&b| self.paths.of(b).is_some_and(|s| s.count >= hot));
         met.sort_by_key(|&b| self.paths.of(b).map(|s| (core::cmp::Reverse(s.count), b)));
