@@ -26,10 +26,9 @@ impl Fixed {
         fixed.counts.instructions = plan.insn_offsets.len() as u64;
         fixed.counts.blocks = 1;
         for (i, access) in plan.accesses.iter().enumerate() {
-            match access.shape {
-                Shape::Plain { size, .. } => fixed.counts.add(access.kind, 1, size.into()),
-                Shape::BitWord { size, .. } => fixed.counts.add(access.kind, 1, size.into()),
-                _ => fixed.dynamic.push(i as u16),
+            match access.shape.fixed_size() {
+                Some(size) => fixed.counts.add(access.kind, 1, size.into()),
+                None => fixed.dynamic.push(i as u16),
             }
         }
         fixed
@@ -43,9 +42,7 @@ impl Fixed {
             ..Counts::default()
         };
         for access in plan.accesses.iter().take_while(|a| a.insn <= insn) {
-            if let Shape::Plain { size, .. } = access.shape {
-                counts.add(access.kind, 1, size.into());
-            } else if let Shape::BitWord { size, .. } = access.shape {
+            if let Some(size) = access.shape.fixed_size() {
                 counts.add(access.kind, 1, size.into());
             }
         }

@@ -456,20 +456,14 @@ impl Cache {
             self.enter(number);
             // Ways on to blocks that exist need not wait until they are taken.
             for n in place.link..self.links.len() as u32 {
-                if let Some(b) = self.target_of(n) {
-                    self.connect(n, b);
+                if let Way::Link(LinkKind::Direct { target, .. }) = self.links[n as usize] {
+                    if let Some(b) = self.find(target) {
+                        self.connect(n, b);
+                    }
                 }
             }
         }
         number
-    }
-
-    /// The block that link `n` leads to, if there is one.
-    fn target_of(&self, n: u32) -> Option<u32> {
-        match self.links[n as usize] {
-            Way::Link(LinkKind::Direct { target, .. }) => self.find(target),
-            _ => None,
-        }
     }
 
     /// Make a block known by its address and its pages.

@@ -139,10 +139,8 @@ impl Block {
     }
     /// Words of a record: of an iteration after the first of a partly affine loop if it is `steady`.
     pub fn record_words(&self, steady: bool) -> usize {
-        match &self.plan.looping {
-            Some(LoopPlan::Partly { free, .. }) if steady => 1 + free.len(),
-            _ => self.plan.words as usize,
-        }
+        let first = if steady { self.plan.steady_ids() } else { 0 };
+        self.plan.record(first).words.into()
     }
     /// How far instructions before number `done` have moved the loop counter `reg` in this iteration.
     pub fn moved_before(&self, reg: usize, done: usize) -> u64 {

@@ -94,15 +94,17 @@ impl Code {
     }
     /// `mov qword [r15-back], imm`
     pub fn change_id(&mut self, back: u32, id: u32) {
-        self.put(&[0x49, 0xc7]);
-        self.r15_operand(0, back.wrapping_neg());
-        self.put32(id);
+        self.store_imm(back.wrapping_neg(), id);
     }
     /// `mov qword [r15+disp], 0`
     pub fn capture_zero(&mut self, disp: u32) {
+        self.store_imm(disp, 0);
+    }
+    /// `mov qword [r15+disp], imm`
+    fn store_imm(&mut self, disp: u32, imm: u32) {
         self.put(&[0x49, 0xc7]);
         self.r15_operand(0, disp);
-        self.put32(0);
+        self.put32(imm);
     }
     /// `lea r15, [r15+disp]`
     pub fn advance(&mut self, disp: u32) {

@@ -252,6 +252,14 @@ impl Mask {
 }
 
 impl Shape {
+    /// The size of the one access that it makes; `None` if number or size depend on values.
+    pub fn fixed_size(&self) -> Option<u32> {
+        match *self {
+            Shape::Plain { size, .. } => Some(size),
+            Shape::BitWord { size, .. } => Some(size.into()),
+            _ => None,
+        }
+    }
     /// Every slot the shape refers to, but for segment bases; vectors by their first.
     pub fn each_slot(&mut self, f: &mut dyn FnMut(&mut Slot)) {
         match self {

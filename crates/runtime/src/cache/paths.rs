@@ -11,9 +11,8 @@
 use super::{BlockInfo, Cache, Entry};
 use alloc::vec::Vec;
 use iced_x86::FlowControl;
-
 use memtrail_ring::{self as ring, record};
-use memtrail_translate::plan::{LoopPlan, Plan, Shape, Via};
+use memtrail_translate::plan::{LoopPlan, Plan, Via};
 use memtrail_translate::{Error, Exit, Options, Scratch, Stretch};
 
 /// Records looked at in a buffer.
@@ -389,8 +388,7 @@ fn trim(stretches: &mut Vec<Stretch>, bytes: u32) {
 /// Whether a block can be part of a path: it is no loop that has a record of its own, and how many accesses it makes does not depend on values. Records are counted by
 /// their ids alone if that is so.
 pub(super) fn can_join(plan: &Plan) -> bool {
-    let fixed = |shape: &Shape| matches!(shape, Shape::Plain { .. } | Shape::BitWord { .. } | Shape::Line { .. });
-    plan.looping.is_none() && plan.accesses.iter().all(|a| fixed(&a.shape))
+    plan.looping.is_none() && plan.accesses.iter().all(|a| a.shape.fixed_size().is_some())
 }
 
 /// Whether a path can go on behind a block that ends like this.
