@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A reader of memtrail recordings, version 5, written from trace-format.md alone.
+"""A reader of memtrail recordings, version 6, written from trace-format.md alone.
 
     memtrail_reader.py FILE [--thread T]
 

@@ -129,7 +129,7 @@ def read_prologue(data):
     if len(data) < 20:
         raise CutOff("cut off within the prologue")
     version, length, crc = struct.unpack_from("<III", data, 8)
-    need(version == 5, f"version {version} is not known")
+    need(version == 6, f"version {version} is not known")
     need(length <= 1 << 24, "header is too long")
     if 20 + length > len(data):
         raise CutOff("cut off within the header")

@@ -198,20 +198,17 @@ class Xstate(Shape):
 
 
 class Step:
-    def __init__(self, low32, slot, by, plus):
-        self.low32, self.slot, self.by, self.plus = low32, slot, by, plus
+    def __init__(self, low32, slot, by, plus, anew):
+        self.low32, self.slot, self.by, self.plus, self.anew = low32, slot, by, plus, anew
 
     def take(self, slots):
-        value = slots[self.slot] + self.by
+        value = self.by + (0 if self.anew else slots[self.slot])
         if self.plus:
             value += self.plus[1] * slots[self.plus[0]]
         slots[self.slot] = value & (LOW if self.low32 else MASK)
 
     def slots(self):
         return [self.slot] + ([self.plus[0]] if self.plus else [])
-
-
-NARROW = [(0, 8), (0, 16), (0, 32), (1, 8), (1, 16), (1, 32)]
 
 
 class Way:
@@ -233,9 +230,8 @@ class Plan:
 
     def derive(self, slots):
         at = 3 + self.values
-        for narrow, lin in self.derived:
-            sign, bits = NARROW[narrow]
-            value = lin.of(slots) & (1 << bits) - 1
+        for start, bits, sign, lin in self.derived:
+            value = (lin.of(slots) & MASK) >> start & (1 << bits) - 1
             slots[at] = signed(value, bits) & MASK if sign else value
             at += 1
 
@@ -244,7 +240,7 @@ class Plan:
         slots, carried = 3 + self.values + len(self.derived), 3 + self.values
         need(slots < 65535 and self.instructions < 65535 and len(self.accesses) < 65535, "too large")
         need(self.words <= 512, "more than 512 words")
-        for number, (_, lin) in enumerate(self.derived):
+        for number, (*_, lin) in enumerate(self.derived):
             need(all(slot < carried + number for slot in lin.slots()), "derived value refers to a slot behind it")
         lins = [self.exit_rsp, *(way.rsp for way in self.ways.values())]
         used = [slot for lin in lins for slot in lin.slots()]
@@ -258,6 +254,7 @@ class Plan:
             stepped += self.counter.slots()
             need(self.values >= 1, "affine loop without value words")
             need(self.counter.by != 0, "counter does not count")
+            need(not any(step.anew for step in [*self.steps, self.counter]), "affine loop with a step anew")
         need(all(slot < carried for slot in stepped), "step or free slot is that of a derived value")
         need(self.instructions - 1 not in self.ways, "the last instruction is a way out")
         need(len(self.ways) <= 254, "more than 254 ways out")
@@ -308,9 +305,10 @@ class BlockReader:
         need(all(source <= 16 for source in plan.sources), "BLOCKS: unknown source")
         if flags & 1:
             for _ in range(self.count()):
-                narrow = self.rare.byte()
-                need(narrow < 6, "BLOCKS: unknown narrow")
-                plan.derived.append((narrow, self.lin()))
+                start, bits = self.rare.byte(), self.rare.byte()
+                sign, bits = bits >> 7, bits & 127
+                need(0 < bits < 64 and start + bits <= 64, "BLOCKS: no such bits")
+                plan.derived.append((start, bits, sign, self.lin()))
         pieces = {}
         if flags & 8:
             first = 0
@@ -428,10 +426,10 @@ class BlockReader:
 
     def step(self):
         flags = self.rare.byte()
-        need(flags < 4, "BLOCKS: unknown flags of a step")
+        need(flags < 8, "BLOCKS: unknown flags of a step")
         slot, by = self.slot_number(), self.rare.signed()
         plus = (self.slot_number(), self.scale()) if flags & 2 else None
-        return Step(flags & 1, slot, by, plus)
+        return Step(flags & 1, slot, by, plus, flags & 4)
 
     def addr(self):
         head = self.rare.number()

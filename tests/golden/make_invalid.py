@@ -12,7 +12,7 @@ import zlib
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "reader"))
-from container import BLOCKS, END, EVENTS, HEAD, HEAD_FIELDS, INDEX, STREAM, Fields, File, unpack
+from container import BLOCKS, END, EVENTS, HEAD, HEAD_FIELDS, INDEX, STREAM, VERSION, Fields, File, unpack
 from plans import BlocksDecoder
 from streams import read_string
 
@@ -54,7 +54,7 @@ class Draft:
 
     def __init__(self, data):
         file = File(data)
-        self.version = 5
+        self.version = VERSION
         self.header = json.dumps(file.header).encode()
         self.chunks = [(dict(c.head), c.payload) for c in file.chunks]
         self.totals = json.dumps(file.totals).encode()
@@ -175,14 +175,24 @@ def column(i, change):
     return changed
 
 
-def block_with_pieces(draft, head):
-    """The first block with a second piece."""
+def block_with(draft, flag, rare):
+    """The first block with what a flag stands for."""
 
     def change(columns):
-        columns[0] = bytes([columns[0][0] | 8]) + columns[0][1:]
-        columns[13] = b"\1" + head + fold(100) + columns[13]
+        columns[0] = bytes([columns[0][0] | flag]) + columns[0][1:]
+        columns[13] = rare + columns[13]
 
     return draft.change_columns(BLOCKS, 14, change).data()
+
+
+def block_with_pieces(draft, head):
+    """The first block with a second piece."""
+    return block_with(draft, 8, b"\1" + head + fold(100))
+
+
+def block_with_derived(draft, lowest, bits):
+    """The first block with a derived value."""
+    return block_with(draft, 1, number(1) + bytes([lowest, bits, 0]) + fold(0))
 
 
 def is_loop(block):
@@ -227,8 +237,8 @@ def invalid(data):
     yield "not_a_recording", flip(plain, 0)
     yield "prologue_cut_off", plain[:15]
     yield "header_cut_off", plain[: first - 1]
-    yield "version_older", put(plain, 8, struct.pack("<I", 4))
-    yield "version_newer", put(plain, 8, struct.pack("<I", 6))
+    yield "version_older", put(plain, 8, struct.pack("<I", VERSION - 1))
+    yield "version_newer", put(plain, 8, struct.pack("<I", VERSION + 1))
     yield "header_too_long", put(plain, 12, struct.pack("<I", (1 << 24) + 1))
     yield "header_checksum", flip(plain, 16)
     d = draft()
@@ -314,6 +324,9 @@ def invalid(data):
     yield "block_piece_of_nothing", block_with_pieces(draft(), number(0))
     yield "block_piece_behind_its_end", block_with_pieces(draft(), number(5000 << 2))
     yield "block_piece_reached_somehow", block_with_pieces(draft(), number(1 << 2 | 3))
+    yield "block_derived_of_no_bits", block_with_derived(draft(), 0, 0x80)
+    yield "block_derived_of_all_bits", block_with_derived(draft(), 0, 64)
+    yield "block_derived_of_bits_past_the_end", block_with_derived(draft(), 60, 5)
     yield "block_way_out_of_more_words", way_out_of_more_words(draft())
     yield "block_slot_missing", blocks(10, lambda c: fold(-1000) + c[1:])
     yield "block_access_of_unknown_form", blocks(7, lambda c: b"\xa0" + c[1:])

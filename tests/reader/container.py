@@ -6,7 +6,7 @@ import zlib
 
 import zstandard
 
-VERSION = 5
+VERSION = 6
 WORD = (1 << 64) - 1
 LOW32 = (1 << 32) - 1
 

@@ -37,11 +37,11 @@ class Addr:
 
 
 class Step:
-    def __init__(self, slot, by, low32, plus):
-        self.slot, self.by, self.low32, self.plus = slot, by, low32, plus
+    def __init__(self, slot, by, low32, plus, anew):
+        self.slot, self.by, self.low32, self.plus, self.anew = slot, by, low32, plus, anew
 
     def take(self, slots):
-        value = slots[self.slot] + self.by
+        value = self.by if self.anew else slots[self.slot] + self.by
         if self.plus:
             slot, scale = self.plus
             value += scale * slots[slot]
@@ -49,13 +49,12 @@ class Step:
 
 
 class Derived:
-    def __init__(self, narrow, of):
-        self.bits = (8, 16, 32)[narrow % 3]
-        self.extends_sign = narrow >= 3
-        self.of = of
+    def __init__(self, lowest, bits, extends_sign, of):
+        demand(1 <= bits <= 63 and lowest + bits <= 64, "a derived value of bits that do not exist")
+        self.lowest, self.bits, self.extends_sign, self.of = lowest, bits, extends_sign, of
 
     def __call__(self, slots):
-        value = self.of(slots) & ((1 << self.bits) - 1)
+        value = (self.of(slots) & WORD) >> self.lowest & ((1 << self.bits) - 1)
         return signed(value, self.bits) & WORD if self.extends_sign else value
 
 
@@ -249,9 +248,8 @@ class BlocksDecoder:
         self.likely_rsp, self.likely_slot = 0, FIRST
         if flags & 1:
             for _ in range(self.rare.number(1 << 16)):
-                narrow = self.rare.byte()
-                demand(narrow < 6, "a derived value of unknown kind")
-                block.derived.append(Derived(narrow, self.lin()))
+                lowest, bits = self.rare.byte(), self.rare.byte()
+                block.derived.append(Derived(lowest, bits & 0x7F, bool(bits & 0x80), self.lin()))
         if flags & 8:
             self.pieces(block)
         self.instructions(block, affine=flags & 2, loop=flags & 6)
@@ -263,6 +261,7 @@ class BlocksDecoder:
         if flags & 2:
             block.counter = self.step()
             demand(words >= 2 and block.counter.by, "an affine loop without a counter")
+            demand(not any(step.anew for step in [*block.steps, block.counter]), "an affine loop that begins anew")
         if flags & 4:
             block.free = [self.rare.number(1 << 16) for _ in range(self.rare.number(1 << 16))]
         self.likely_id = id + block.ids()
@@ -359,10 +358,10 @@ class BlocksDecoder:
 
     def step(self):
         flags = self.rare.byte()
-        demand(flags < 4, "a step of unknown kind")
+        demand(flags < 8, "a step of unknown kind")
         slot, by = self.rare.number(1 << 16), signed(self.rare.signed())
         plus = (self.rare.number(1 << 16), self.scale()) if flags & 2 else None
-        return Step(slot, by, bool(flags & 1), plus)
+        return Step(slot, by, bool(flags & 1), plus, bool(flags & 4))
 
     def vector(self):
         lanes, mask = self.rare.byte(), self.rare.byte()

@@ -25,6 +25,7 @@ const GUESTS: &[&str] = &[
     "jump_table",
     "loop_nested",
     "loop_trip_counts",
+    "masks_and_shifts",
     "masked_broadcast_avx512",
     "notes_of_all_kinds",
     "prefetch_kinds",
@@ -326,37 +327,54 @@ fn paths() -> [Plan; 2] {
         }],
     };
     let low = Derived {
-        narrow: Narrow::Zero8,
+        narrow: Narrow::ZERO8,
         of: Lin::slot(FIRST + 1),
+    };
+    let middle = Derived {
+        narrow: Narrow {
+            from: 4,
+            bits: 9,
+            signed: true,
+        },
+        of: Lin::slot(FIRST + 2),
     };
     let step = Step {
         slot: FIRST,
         by: 16,
         low32: false,
         plus: None,
+        anew: false,
+    };
+    let renewed = Step {
+        slot: FIRST + 2,
+        by: 8,
+        low32: false,
+        plus: Some((FIRST + 1, 2)),
+        anew: true,
     };
     let loops = Plan {
         pc: 0x60_0000,
         bytes: 9,
         insn_offsets: vec![0, 3, 6],
         pieces: vec![piece(1, 0x7000_0000_0000, Via::Jump), piece(2, 0x5f_fff0, Via::Jump)],
-        words: 3,
-        derived: vec![low],
+        words: 4,
+        derived: vec![low, middle],
         accesses: vec![
             plain(0, Kind::Read, Lin::slot(FIRST)),
-            plain(1, Kind::Write, Lin::slot(FIRST + 2).offset(0x1000)),
+            plain(1, Kind::Write, Lin::slot(FIRST + 3).offset(0x1000)),
+            plain(1, Kind::Read, Lin::slot(FIRST + 4).offset(0x2000)),
             plain(2, Kind::Read, Lin::slot(FIRST + 1)),
         ],
         exit_rsp: rsp(0),
         looping: Some(LoopPlan::Partly {
-            steps: vec![step],
+            steps: vec![step, renewed],
             free: vec![FIRST + 1],
         }),
         sides: vec![Side {
             insn: 1,
             rsp: rsp(0),
             moved: 0,
-            words: 3,
+            words: 4,
         }],
     };
     [calls, loops]
@@ -377,10 +395,9 @@ fn with_paths(bytes: Vec<u8>) -> Vec<u8> {
     let blocks = known.table.blocks().iter();
     let id = blocks.map(|b| b.id + b.plan.ids()).max().unwrap();
     let [calls, loops] = paths();
-    let rdi_rsi: Box<[u8]> = [7, 6].into();
     let next = id + calls.ids();
-    known.table.insert_with(id, calls, rdi_rsi.clone()).unwrap();
-    known.table.insert_with(next, loops, rdi_rsi).unwrap();
+    known.table.insert_with(id, calls, [7, 6].into()).unwrap();
+    known.table.insert_with(next, loops, [7, 6, 2].into()).unwrap();
     for block in known.table.blocks().iter().filter(|b| b.id >= id) {
         known.leaves.add(block);
     }
@@ -388,7 +405,7 @@ fn with_paths(bytes: Vec<u8>) -> Vec<u8> {
     let (calls_left, steady, steady_left) = (calls + 1, loops + 2, loops + 3);
     all.extend([calls, 0x1_0000, 0]);
     all.extend([calls_left, 0x2_0000]);
-    all.extend([loops, 0x3_0000, 0x1234, steady, 0x2345, steady_left, 0x3456]);
+    all.extend([loops, 0x3_0000, 0x1234, 0xfedc, steady, 0x2345, steady_left, 0x3456]);
     all.extend([calls, 0x4_0000, 0, CUT, 4, 0, 0, 0, 0, STATE, 0x7000, 0, 0]);
     // One value follows from the other, often enough to be worth telling.
     let mut value = 1u64;

@@ -41,7 +41,7 @@ impl Affine {
                 // The upper half of a register is gone after the first iteration.
                 let odd = slots[slot] > u32::MAX.into();
                 strides[slot] = strides[slot] as i32 as u64;
-                let until = lasts(Narrow::Zero32, slots[slot], strides[slot]);
+                let until = lasts(Narrow::ZERO32, slots[slot], strides[slot])?;
                 holds = holds.min(if odd { 1 } else { until });
             }
         }
@@ -49,8 +49,8 @@ impl Affine {
         let first_derived = slots.len() - plan.derived.len();
         for (i, derived) in plan.derived.iter().enumerate() {
             let stride = scaled(&derived.of, strides);
-            holds = holds.min(lasts(derived.narrow, derived.of.eval(slots), stride));
-            strides[first_derived + i] = stride;
+            holds = holds.min(lasts(derived.narrow, derived.of.eval(slots), stride)?);
+            strides[first_derived + i] = derived.narrow.stride(stride)?;
         }
         self.body.clear();
         for (access, points) in plan.accesses.iter().zip(&block.points) {
@@ -59,7 +59,7 @@ impl Affine {
             };
             let stride = scaled(&addr.lin, strides);
             if addr.low32 {
-                holds = holds.min(lasts(Narrow::Zero32, addr.lin.eval(slots), stride));
+                holds = holds.min(lasts(Narrow::ZERO32, addr.lin.eval(slots), stride)?);
             }
             self.body.push(LoopAccess {
                 pc: plan.instruction(access.insn).0,
@@ -93,7 +93,7 @@ impl Affine {
 
 /// Whether a step does anything.
 pub(crate) fn moves(step: &Step) -> bool {
-    step.by != 0 || step.low32 || step.plus.is_some()
+    step.by != 0 || step.low32 || step.plus.is_some() || step.anew
 }
 
 /// Whether a plan's addresses move evenly but for arithmetic in less than 64 bits.
@@ -117,14 +117,14 @@ fn scaled(lin: &Lin, strides: &[u64]) -> u64 {
     })
 }
 
-/// For how many iterations narrowing keeps the distances between values.
-fn lasts(narrow: Narrow, first: u64, stride: u64) -> u64 {
-    let (bits, half) = narrow.bits();
-    let most = (1u64 << bits) - 1;
-    let low = first.wrapping_add(half) & most;
-    let room = if (stride as i64) < 0 { low } else { most - low };
-    match room.checked_div((stride as i64).unsigned_abs()) {
+/// For how many iterations narrowing keeps the distances between values; `None` if it does not keep any.
+fn lasts(narrow: Narrow, first: u64, stride: u64) -> Option<u64> {
+    let stride = narrow.stride(stride)? as i64;
+    let most = narrow.mask();
+    let low = (first >> narrow.from).wrapping_add(narrow.sign()) & most;
+    let room = if stride < 0 { low } else { most - low };
+    Some(match room.checked_div(stride.unsigned_abs()) {
         Some(moves) => moves + 1,
         None => u64::MAX,
-    }
+    })
 }

@@ -568,7 +568,11 @@ pub(crate) fn derive(block: &Block, slots: &mut [u64]) {
 }
 
 pub(crate) fn step_by(step: &Step, slots: &[u64], times: u64) -> u64 {
-    let next = slots[step.slot as usize].wrapping_add(step.distance(slots).wrapping_mul(times));
+    let next = if step.anew && times > 0 {
+        step.distance(slots)
+    } else {
+        slots[step.slot as usize].wrapping_add(step.distance(slots).wrapping_mul(times))
+    };
     if step.low32 && times > 0 {
         next as u32 as u64
     } else {

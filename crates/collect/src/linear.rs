@@ -3,10 +3,10 @@
 //! **Problem.** A replay makes hundreds of millions of accesses per second, and a plan
 //! is made for being understood: shapes, optional segments, terms that may or may not be there.
 //!
-//! **Idea.** Most blocks have only plain accesses. For those the table holds a *recipe*: linear forms with a fixed
-//! number of terms (missing ones are zero times the stack pointer), slots as bytes into an array of 256, so that
-//! evaluating a form takes no branch and no check. For every way out of the block it is known how many of the
-//! accesses were made. Recipes are small and lie side by side: a program runs through many of them.
+//! **Idea.** Most blocks have only plain accesses, and most of those lie a constant away from a captured value. For such blocks the table holds a *recipe*: every
+//! access is a slot and a distance, and what is no slot yet (a sum of several, a narrowed value) is *work* that makes it one, once for all accesses that need it.
+//! Slots are bytes into an array of 256, missing terms are zero times a slot that is zero, so that nothing takes a branch or a check. For every way out of
+//! the block it is known how many of the accesses were made, and what work they need. Recipes are small and lie side by side: a program runs through many of them.
 //!
 //! **Invariant.** What a recipe gives is what [`crate::Expander`] gives without it.
 use crate::affine::moves;
@@ -16,46 +16,21 @@ use crate::points::Points;
 use crate::table::{Block, Hot, Table};
 use memtrail_model::{Access, Kind, Point, Thread};
 use memtrail_ring::record::{CUT, END};
-use memtrail_translate::plan::{Addr, Derived, Lin, LoopPlan, PlannedAccess, Shape, Side, Step, FIRST, RSP, TERMS};
+use memtrail_translate::plan::{
+    Addr, Derived, Lin, LoopPlan, Plan, PlannedAccess, Shape, Slot, Step, FIRST, RSP, TERMS,
+};
 
 /// Values by slot; a slot of a recipe fits a byte.
 pub(crate) type Slots = [u64; SLOTS];
 pub(crate) const SLOTS: usize = 256;
+/// Is never written, and so is zero: what constants are sums with.
+const ZERO: u8 = 255;
+/// Is never read.
+pub(crate) const NOWHERE: u8 = 254;
+/// Slots that a recipe can use as it likes.
+pub(crate) const USABLE: usize = NOWHERE as usize;
 
-/// `c + Σ slot·scale`.
-#[derive(Clone, Copy, Debug)]
-struct Form {
-    c: u64,
-    scales: [i16; TERMS],
-    slots: [u8; TERMS],
-}
-
-/// The value of a form's first `N` terms.
-#[inline(always)]
-fn eval<const N: usize>(c: u64, scales: &[i16; TERMS], from: &[u8; TERMS], slots: &Slots) -> u64 {
-    let mut value = c;
-    for i in 0..N {
-        value = value.wrapping_add(slots[from[i] as usize].wrapping_mul(scales[i] as i64 as u64));
-    }
-    value
-}
-
-impl Form {
-    fn of(lin: &Lin) -> Option<Form> {
-        let mut form = Form {
-            c: lin.c,
-            scales: [0; TERMS],
-            slots: [RSP as u8; TERMS],
-        };
-        for (i, &(slot, scale)) in lin.terms().iter().enumerate() {
-            form.scales[i] = scale.try_into().ok()?;
-            form.slots[i] = slot.try_into().ok()?;
-        }
-        Some(form)
-    }
-}
-
-/// A plain access whose address is a linear form.
+/// A plain access at a constant distance from a slot.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct LinearAccess {
@@ -64,34 +39,11 @@ struct LinearAccess {
     pc: u64,
     point: Point,
     size: u16,
-    scales: [i16; TERMS],
-    slots: [u8; TERMS],
+    slot: u8,
     kind: Kind,
 }
 
-const _: () = assert!(size_of::<LinearAccess>() == 32);
-
-impl LinearAccess {
-    fn of(block: &Block, access: &PlannedAccess, points: &Points) -> Option<LinearAccess> {
-        let Shape::Plain { addr, size } = &access.shape else {
-            return None;
-        };
-        let Form { c, scales, slots } = Form::of(&linear(addr)?)?;
-        Some(LinearAccess {
-            c,
-            scales,
-            slots,
-            kind: access.kind,
-            size: u16::try_from(*size).ok()?,
-            pc: block.plan.instruction(access.insn).0,
-            point: points.own,
-        })
-    }
-
-    fn terms(&self) -> usize {
-        self.scales.iter().filter(|&&s| s != 0).count()
-    }
-}
+const _: () = assert!(size_of::<LinearAccess>() == 24);
 
 /// The address with its segment as one form.
 fn linear(addr: &Addr) -> Option<Lin> {
@@ -102,69 +54,164 @@ fn linear(addr: &Addr) -> Option<Lin> {
     }
 }
 
-/// A derived value: the low bits of a form, extended with zeros or with their top bit.
+/// A value to be worked out: some bits of `c + Σ slot·scale`, extended with zeros or with their top bit.
 #[derive(Clone, Copy, Debug)]
-struct Narrowed {
-    of: Form,
+struct Work {
+    c: u64,
     mask: u64,
     /// The top bit if it is extended, else 0.
     sign: u64,
+    scales: [i32; TERMS],
+    slots: [u8; TERMS],
+    /// The lowest of the bits.
+    from: u8,
+    /// Where the value goes.
+    to: u8,
 }
 
-impl Narrowed {
-    fn of(derived: &Derived) -> Option<Narrowed> {
-        let (bits, sign) = derived.narrow.bits();
-        Some(Narrowed {
-            of: Form::of(&derived.of)?,
-            mask: (1 << bits) - 1,
-            sign,
-        })
+impl Work {
+    #[inline(always)]
+    fn done(&self, slots: &mut Slots) {
+        let mut value = self.c;
+        for (&slot, &scale) in self.slots.iter().zip(&self.scales) {
+            value = value.wrapping_add(slots[slot as usize].wrapping_mul(scale as i64 as u64));
+        }
+        let bits = value.wrapping_shr(self.from.into()) & self.mask;
+        slots[self.to as usize] = (bits ^ self.sign).wrapping_sub(self.sign);
+    }
+}
+
+/// Puts zero where nothing is.
+const NOTHING: Work = Work {
+    c: 0,
+    mask: u64::MAX,
+    sign: 0,
+    scales: [0; TERMS],
+    slots: [ZERO; TERMS],
+    from: 0,
+    to: NOWHERE,
+};
+
+/// Lists the work for a block, what is needed first at the front.
+struct Works<'p> {
+    list: Vec<Work>,
+    derived: &'p [Derived],
+    first_derived: usize,
+    /// Those that are listed.
+    has: Vec<bool>,
+    /// Sums that are listed, and their slots.
+    sums: Vec<([(Slot, i32); TERMS], u8)>,
+    /// Slots in use.
+    slots: usize,
+}
+
+impl<'p> Works<'p> {
+    fn new(plan: &'p Plan) -> Works<'p> {
+        Works {
+            list: Vec::new(),
+            derived: &plan.derived,
+            first_derived: plan.slots() - plan.derived.len(),
+            has: vec![false; plan.derived.len()],
+            sums: Vec::new(),
+            slots: plan.slots(),
+        }
     }
 
-    #[inline(always)]
-    fn eval<const N: usize>(&self, slots: &Slots) -> u64 {
-        let value = eval::<N>(self.of.c, &self.of.scales, &self.of.slots, slots);
-        ((value & self.mask) ^ self.sign).wrapping_sub(self.sign)
+    /// How many there are.
+    fn count(&self) -> Option<u8> {
+        self.list.len().try_into().ok()
+    }
+
+    /// Sees to it that a slot has its value.
+    fn need(&mut self, slot: Slot) -> Option<()> {
+        let Some(n) = usize::from(slot).checked_sub(self.first_derived) else {
+            return Some(());
+        };
+        if !*self.has.get(n)? {
+            let Derived { narrow, of } = self.derived[n];
+            let work = Work {
+                mask: narrow.mask(),
+                sign: narrow.sign(),
+                from: narrow.from,
+                to: slot.try_into().ok()?,
+                ..NOTHING
+            };
+            self.sum(&of, work)?;
+            self.has[n] = true;
+        }
+        Some(())
+    }
+
+    /// Adds the work for a form.
+    fn sum(&mut self, form: &Lin, mut work: Work) -> Option<()> {
+        work.c = form.c;
+        for (i, &(slot, scale)) in form.terms().iter().enumerate() {
+            self.need(slot)?;
+            (work.slots[i], work.scales[i]) = (slot.try_into().ok()?, scale);
+        }
+        self.list.push(work);
+        Some(())
+    }
+
+    /// The slot that a form is a constant distance from, and the distance.
+    fn base(&mut self, form: &Lin) -> Option<(u8, u64)> {
+        let slot = match form.terms() {
+            [] => ZERO,
+            &[(slot, 1)] => {
+                self.need(slot)?;
+                slot.try_into().ok()?
+            }
+            _ => match self.sums.iter().find(|s| s.0 == form.terms) {
+                Some(&(_, slot)) => slot,
+                None => {
+                    let slot = u8::try_from(self.slots).ok().filter(|&s| s < NOWHERE)?;
+                    self.slots += 1;
+                    self.sum(&Lin { c: 0, ..*form }, Work { to: slot, ..NOTHING })?;
+                    self.sums.push((form.terms, slot));
+                    slot
+                }
+            },
+        };
+        Some((slot, form.c))
     }
 }
 
 /// A way out of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit {
-    /// The stack pointer then, as a form.
+    /// The stack pointer then is so far from a slot.
     c: u64,
-    scales: [i16; TERMS],
-    slots: [u8; TERMS],
-    /// It is a constant distance from what it was.
-    moves: bool,
     /// Accesses made until then.
     pub accesses: u16,
     /// The branch, or the last instruction.
     pub insn: u16,
+    slot: u8,
+    /// What is to be worked out until then.
+    works: u8,
 }
 
 impl Exit {
-    fn of(rsp: &Lin, accesses: usize, insn: u16) -> Option<Exit> {
-        let Form { c, scales, slots } = Form::of(rsp)?;
-        Some(Exit {
-            c,
-            scales,
-            slots,
-            moves: matches!(rsp.terms(), [(RSP, 1)]),
-            accesses: accesses.try_into().ok()?,
-            insn,
-        })
-    }
-
     /// The stack pointer after the execution.
     #[inline]
     fn rsp(&self, slots: &Slots) -> u64 {
-        if self.moves {
-            slots[RSP as usize].wrapping_add(self.c)
-        } else {
-            eval::<TERMS>(self.c, &self.scales, &self.slots, slots)
-        }
+        slots[self.slot as usize].wrapping_add(self.c)
     }
+}
+
+/// An access and what its address takes.
+fn access_of(block: &Block, access: &PlannedAccess, points: &Points, works: &mut Works<'_>) -> Option<LinearAccess> {
+    let Shape::Plain { addr, size } = &access.shape else {
+        return None;
+    };
+    let (slot, c) = works.base(&linear(addr)?)?;
+    Some(LinearAccess {
+        c,
+        pc: block.plan.instruction(access.insn).0,
+        point: points.own,
+        size: u16::try_from(*size).ok()?,
+        slot,
+        kind: access.kind,
+    })
 }
 
 /// How a slot moves from one iteration to the next: by a constant and a multiple of another slot.
@@ -172,6 +219,8 @@ impl Exit {
 struct Move {
     by: u64,
     scale: u64,
+    /// What stays of the value it had, and of the new one.
+    keeps: u64,
     mask: u64,
     slot: u8,
     plus: u8,
@@ -183,6 +232,7 @@ impl Move {
         Move {
             by: step.by,
             scale: scale as i64 as u64,
+            keeps: if step.anew { 0 } else { u64::MAX },
             mask: if step.low32 { u32::MAX.into() } else { u64::MAX },
             slot: step.slot as u8,
             plus: plus as u8,
@@ -198,7 +248,7 @@ impl Move {
         };
         let distance = self.by.wrapping_add(plus);
         let value = &mut slots[self.slot as usize];
-        *value = value.wrapping_add(distance) & self.mask;
+        *value = (*value & self.keeps).wrapping_add(distance) & self.mask;
     }
 }
 
@@ -212,20 +262,15 @@ struct Repeat {
     plus: bool,
 }
 
-/// What all executions of a block have in common, ready for expansion; ranges are of the arrays in [`Recipes`].
+/// What all executions of a block have in common, ready for expansion: where in the arrays of [`Recipes`] it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body {
     accesses: u32,
-    derived: u32,
+    works: u32,
     /// 1 + index of the [`Repeat`], 0 if it is no loop.
     pub repeat: u32,
-    derived_count: u8,
-    /// Slot of the first derived value.
-    first_derived: u8,
-    /// Most terms of a derived value.
-    derived_terms: u8,
-    /// Most terms of an address; 0 if there is no recipe.
-    pub terms: u8,
+    /// There is a recipe.
+    pub ready: bool,
 }
 
 /// A block ready for expansion.
@@ -243,7 +288,7 @@ pub(crate) struct Recipes {
     recipes: Vec<Recipe>,
     accesses: Vec<LinearAccess>,
     sides: Vec<Exit>,
-    derived: Vec<Narrowed>,
+    works: Vec<Work>,
     repeats: Vec<Repeat>,
     /// As `accesses`, with the fetches among them. Not there if the table does not number fetches.
     fetching: Vec<LinearAccess>,
@@ -254,20 +299,16 @@ pub(crate) struct Recipes {
 pub(crate) const NO_RECIPE: Recipe = Recipe {
     body: Body {
         accesses: 0,
-        derived: 0,
+        works: 0,
         repeat: 0,
-        derived_count: 0,
-        first_derived: 0,
-        derived_terms: 0,
-        terms: 0,
+        ready: false,
     },
     end: Exit {
         c: 0,
-        scales: [0; TERMS],
-        slots: [0; TERMS],
-        moves: false,
         accesses: 0,
         insn: 0,
+        slot: ZERO,
+        works: 0,
     },
     sides: 0,
     side_count: 0,
@@ -290,7 +331,7 @@ impl Recipes {
         let recipe = self.recipes[self.first_fetching.len()];
         let first = u32::try_from(self.fetching.len()).unwrap_or(u32::MAX);
         self.first_fetching.push(first);
-        if recipe.body.terms == 0 {
+        if !recipe.body.ready {
             return;
         }
         let fetch = |insn: u16| {
@@ -301,8 +342,7 @@ impl Recipes {
                 // `make` has seen that it fits.
                 size: size as u16,
                 point: block.fetch_point(insn),
-                scales: [0; TERMS],
-                slots: [RSP as u8; TERMS],
+                slot: ZERO,
                 kind: Kind::Fetch,
             }
         };
@@ -321,42 +361,53 @@ impl Recipes {
     /// `None` if not all addresses are linear, or if the block is a loop with one record.
     fn make(&mut self, block: &Block) -> Option<Recipe> {
         let plan = &block.plan;
-        if plan.slots() > SLOTS || matches!(plan.looping, Some(LoopPlan::Affine { .. })) {
+        if plan.slots() > USABLE || matches!(plan.looping, Some(LoopPlan::Affine { .. })) {
             return None;
         }
         let fits = |insn: u16| u16::try_from(plan.instruction(insn).1).is_ok();
         if !(0..plan.insn_offsets.len() as u16).all(fits) {
             return None;
         }
-        let accesses: Vec<_> = plan
-            .accesses
-            .iter()
-            .zip(&block.points)
-            .map(|(a, p)| LinearAccess::of(block, a, p))
-            .collect::<Option<_>>()?;
-        let derived: Vec<_> = plan.derived.iter().map(Narrowed::of).collect::<Option<_>>()?;
-        let side = |s: &Side| {
-            let made = plan.accesses.iter().take_while(|a| a.insn <= s.insn).count();
-            Exit::of(&s.rsp, made, s.insn)
+        let mut works = Works::new(plan);
+        let (mut accesses, mut sides) = (Vec::new(), Vec::new());
+        let mut left = plan.accesses.iter().zip(&block.points).peekable();
+        // The accesses up to instruction `insn`, and the exit there.
+        let mut until = |insn: u16, rsp: &Lin, works: &mut Works<'_>| {
+            while let Some((access, points)) = left.next_if(|(a, _)| a.insn <= insn) {
+                accesses.push(access_of(block, access, points, works)?);
+            }
+            let (slot, c) = works.base(rsp)?;
+            Some(Exit {
+                c,
+                accesses: accesses.len().try_into().ok()?,
+                insn,
+                slot,
+                works: works.count()?,
+            })
         };
-        let sides: Vec<_> = plan.sides.iter().map(side).collect::<Option<_>>()?;
+        for side in &plan.sides {
+            sides.push(until(side.insn, &side.rsp, &mut works)?);
+        }
+        if let Some(LoopPlan::Partly { steps, .. }) = &plan.looping {
+            let plus = steps.iter().filter_map(|s| s.plus);
+            plus.into_iter().try_for_each(|(slot, _)| works.need(slot))?;
+        }
+        let end = Exit {
+            insn: (plan.insn_offsets.len() as u16).wrapping_sub(1),
+            ..until(u16::MAX, &plan.exit_rsp, &mut works)?
+        };
         let index = |len: usize| u32::try_from(len).ok();
-        let last = (plan.insn_offsets.len() as u16).wrapping_sub(1);
-        let body = Body {
-            accesses: index(self.accesses.len())?,
-            derived: index(self.derived.len())?,
-            repeat: match plan.looping {
-                Some(_) => index(self.repeats.len() + 1)?,
-                None => 0,
-            },
-            derived_count: derived.len().try_into().ok()?,
-            first_derived: u8::try_from(plan.slots() - derived.len()).unwrap_or(u8::MAX),
-            derived_terms: plan.derived.iter().map(|d| d.of.n).max().unwrap_or(0),
-            terms: accesses.iter().map(LinearAccess::terms).max().unwrap_or(0).max(1) as u8,
-        };
         let recipe = Recipe {
-            body,
-            end: Exit::of(&plan.exit_rsp, accesses.len(), last)?,
+            body: Body {
+                accesses: index(self.accesses.len())?,
+                works: index(self.works.len())?,
+                repeat: match plan.looping {
+                    Some(_) => index(self.repeats.len() + 1)?,
+                    None => 0,
+                },
+                ready: true,
+            },
+            end,
             sides: index(self.sides.len())?,
             side_count: sides.len().try_into().ok()?,
         };
@@ -368,7 +419,7 @@ impl Recipes {
             });
         }
         self.accesses.extend(accesses);
-        self.derived.extend(derived);
+        self.works.extend(works.list);
         self.sides.extend(sides);
         Some(recipe)
     }
@@ -382,14 +433,6 @@ impl Recipes {
         }
     }
 
-    #[inline(always)]
-    fn derive<const N: usize>(&self, body: &Body, slots: &mut Slots) {
-        let derived = part(&self.derived, body.derived, body.derived_count.into());
-        for (i, derived) in derived.iter().enumerate() {
-            slots[(body.first_derived as usize + i) % SLOTS] = derived.eval::<N>(slots);
-        }
-    }
-
     /// One execution: all that its accesses follow from.
     #[inline(always)]
     fn prepare<'r, const FETCH: bool>(
@@ -400,10 +443,8 @@ impl Recipes {
         exit: &Exit,
         slots: &'r mut Slots,
     ) -> Linear<'r> {
-        match body.derived_terms {
-            0 if body.derived_count == 0 => {}
-            ..=1 => self.derive::<1>(body, slots),
-            _ => self.derive::<TERMS>(body, slots),
+        for work in part(&self.works, body.works, exit.works.into()) {
+            work.done(slots);
         }
         Linear {
             thread,
@@ -412,7 +453,6 @@ impl Recipes {
             } else {
                 part(&self.accesses, body.accesses, exit.accesses)
             },
-            terms: body.terms,
             slots,
         }
     }
@@ -538,7 +578,6 @@ fn part<T>(all: &[T], first: u32, count: u16) -> &[T] {
 pub struct Linear<'a> {
     pub thread: Thread,
     accesses: &'a [LinearAccess],
-    terms: u8,
     slots: &'a Slots,
 }
 
@@ -573,21 +612,12 @@ impl Linear<'_> {
     /// Writes the accesses, as many as there is room for.
     #[inline]
     pub fn write(&self, room: &mut [Access]) {
-        match self.terms {
-            ..=1 => self.write_terms::<1>(room),
-            2 => self.write_terms::<2>(room),
-            _ => self.write_terms::<TERMS>(room),
-        }
-    }
-
-    #[inline(always)]
-    fn write_terms<const N: usize>(&self, room: &mut [Access]) {
         for (access, place) in self.accesses.iter().zip(room) {
             *place = Access {
                 thread: self.thread,
                 pc: access.pc,
                 kind: access.kind,
-                addr: eval::<N>(access.c, &access.scales, &access.slots, self.slots),
+                addr: self.slots[access.slot as usize].wrapping_add(access.c),
                 size: access.size.into(),
                 point: access.point,
             };
@@ -658,7 +688,7 @@ impl ThreadDecoder {
             };
             let left = hot.side > 0;
             let body = &recipe.body;
-            if body.terms == 0 || !consumer.takes(wanted::<FETCH>(exit)) {
+            if !body.ready || !consumer.takes(wanted::<FETCH>(exit)) {
                 break;
             }
             if !hot.role.is_steady() {
@@ -707,7 +737,7 @@ impl ThreadDecoder {
         slots[..self.carried.len()].copy_from_slice(&self.carried);
         let block = self.loop_under_way(table)?;
         let end = FIRST as usize + table.blocks()[block as usize].captured();
-        let known = FIRST as usize..end.min(SLOTS);
+        let known = FIRST as usize..end.min(USABLE);
         slots[known.clone()].copy_from_slice(&self.slots[known]);
         Some(block)
     }

@@ -9,7 +9,7 @@
 //! **Invariant.** What [`ThreadDecoder::feed_records`] takes gives what [`ThreadDecoder::feed`] gives for its words; it leaves alone
 //! whatever that has no recipe for, or what follows may cut short.
 use crate::decode::{Consumer, ThreadDecoder};
-use crate::linear::{begin, capture, wanted, Body, Exit, Recipes, Slots, COPIED, NO_RECIPE, SLOTS};
+use crate::linear::{begin, capture, wanted, Body, Exit, Recipes, Slots, COPIED, NO_RECIPE, SLOTS, USABLE};
 use crate::table::Table;
 use crate::DecodeError;
 use memtrail_model::{Access, Thread};
@@ -109,11 +109,11 @@ fn block(table: &Table, head: u64, values: usize) -> Option<Kind> {
     };
     let recipe = table.recipes().get(hot.block)?;
     let exit = table.recipes().exit(recipe, hot);
-    Some(match exit.filter(|_| values <= SLOTS - FIRST as usize) {
+    Some(match exit.filter(|_| values <= USABLE - FIRST as usize) {
         Some(&exit) => Kind {
             body: recipe.body,
             exit,
-            plain: recipe.body.terms != 0,
+            plain: recipe.body.ready,
             ..kind
         },
         None => kind,
@@ -244,7 +244,7 @@ impl ThreadDecoder {
             if kind.head == 0 || after.cuts {
                 break;
             }
-            let ready = body.terms != 0 && (!kind.steady || in_loop == Some(*block));
+            let ready = body.ready && (!kind.steady || in_loop == Some(*block));
             let takes = ready && consumer.takes(wanted::<FETCH>(exit));
             if !takes && consumer.full() {
                 break;

@@ -215,14 +215,19 @@ impl ThreadDecoder {
             self.slots.extend_from_slice(&words[values]);
         }
         self.slots.resize(block.plan.slots(), 0);
-        for step in steps {
-            self.slots[step.slot as usize] = step_by(step, &self.slots, progress.iterations);
-        }
+        let take = |anew: bool, slots: &mut Vec<u64>| {
+            for step in steps.iter().filter(|s| s.anew == anew) {
+                slots[step.slot as usize] = step_by(step, slots, progress.iterations);
+            }
+        };
+        take(false, &mut self.slots);
         if let Some(last) = progress.last {
             for (&slot, &value) in free.iter().zip(&words[last + 1..]) {
                 self.slots[slot as usize] = value;
             }
         }
+        // What becomes of them follows from the last iteration alone.
+        take(true, &mut self.slots);
         self.in_loop = Some(InLoop::of(block));
     }
 }

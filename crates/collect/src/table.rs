@@ -449,12 +449,13 @@ impl Block {
     }
 }
 
-/// Whether stepped slots depend on nothing but the number of iterations.
+/// Whether stepped slots depend on nothing but the number of iterations, or on the last one alone.
 fn steps_apart(steps: &[Step], free: &[Slot]) -> bool {
-    let moves = |slot: Slot| free.contains(&slot) || steps.iter().any(|s| s.slot == slot && moves(s));
+    let steps_on = |slot: Slot| steps.iter().any(|s| s.slot == slot && moves(s));
+    let apart = |s: &Step, slot: Slot| !steps_on(slot) && (s.anew || !free.contains(&slot));
     steps
         .iter()
-        .all(|s| !free.contains(&s.slot) && s.plus.is_none_or(|(slot, _)| !moves(slot)))
+        .all(|s| !free.contains(&s.slot) && s.plus.is_none_or(|(slot, _)| apart(s, slot)))
 }
 
 /// The registers a block's record words were captured from.
@@ -538,6 +539,8 @@ fn validate(id: u32, plan: &Plan) -> Result<(), DecodeError> {
             .chain([counter])
             .try_for_each(|s| check(s.slot as usize, first_derived))?;
         check(usize::from(counter.by == 0) * slots, slots)?;
+        let anew = steps.iter().chain([counter]).any(|s| s.anew);
+        check(usize::from(anew) * slots, slots)?;
         check(usize::from(plan.words < 2) * slots, slots)?;
     }
     if let Some(LoopPlan::Partly { steps, free }) = &plan.looping {

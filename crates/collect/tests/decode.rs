@@ -91,11 +91,11 @@ fn derived_values_narrow_and_build_on_each_other() {
     let mut p = plan(2, 1, vec![plain(0, R, Lin::slot(FIRST + 2), 1)]);
     p.derived = vec![
         Derived {
-            narrow: Narrow::Sign8,
+            narrow: Narrow::SIGN8,
             of: slot(0),
         },
         Derived {
-            narrow: Narrow::Zero32,
+            narrow: Narrow::ZERO32,
             of: Lin::slot(FIRST + 1).offset(1),
         },
     ];
@@ -324,6 +324,7 @@ fn short_counters_wrap_around() {
         by: (-1i64) as u64,
         low32: true,
         plus: None,
+        anew: false,
     };
     let t = table(vec![(ID, affine(down, vec![down]))]);
     // The upper half is cut off by the first 32-bit step.
@@ -384,7 +385,7 @@ fn partly() -> Plan {
         ],
     );
     p.derived = vec![Derived {
-        narrow: Narrow::Zero8,
+        narrow: Narrow::ZERO8,
         of: slot(1),
     }];
     p.looping = Some(LoopPlan::Partly {

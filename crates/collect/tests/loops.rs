@@ -98,7 +98,13 @@ fn one_loop(plan: Plan, values: &[u64]) -> Taker {
 
 fn step(slot: u16, by: i64, low32: bool, plus: Option<(u16, i32)>) -> Step {
     let by = by as u64;
-    Step { slot, by, low32, plus }
+    Step {
+        slot,
+        by,
+        low32,
+        plus,
+        anew: false,
+    }
 }
 
 /// A row and a column: one slot moves by a constant, one by a multiple of a register.
@@ -168,12 +174,12 @@ fn a_run_is_cut_where_narrow_values_wrap() {
     };
     // Ten values lie before the edge.
     for (kind, edge) in [
-        (Narrow::Zero8, 1u64 << 8),
-        (Narrow::Zero16, 1 << 16),
-        (Narrow::Zero32, 1 << 32),
-        (Narrow::Sign8, 1 << 7),
-        (Narrow::Sign16, 1 << 15),
-        (Narrow::Sign32, 1 << 31),
+        (Narrow::ZERO8, 1u64 << 8),
+        (Narrow::ZERO16, 1 << 16),
+        (Narrow::ZERO32, 1 << 32),
+        (Narrow::SIGN8, 1 << 7),
+        (Narrow::SIGN16, 1 << 15),
+        (Narrow::SIGN32, 1 << 31),
     ] {
         assert_eq!(pieces(narrow(kind, false), edge - 40, 10), [10], "{kind:?}");
         // A single iteration is no loop.
@@ -182,13 +188,13 @@ fn a_run_is_cut_where_narrow_values_wrap() {
         assert_eq!(pieces(narrow(kind, false), edge, 10), [10], "{kind:?}");
     }
     // Zero is an edge for unsigned values only.
-    assert_eq!(pieces(narrow(Narrow::Sign32, false), 0u64.wrapping_sub(40), 20), [20]);
+    assert_eq!(pieces(narrow(Narrow::SIGN32, false), 0u64.wrapping_sub(40), 20), [20]);
     assert_eq!(
-        pieces(narrow(Narrow::Zero32, false), 0u64.wrapping_sub(40), 20),
+        pieces(narrow(Narrow::ZERO32, false), 0u64.wrapping_sub(40), 20),
         [10, 10]
     );
     // A register stepped with 32-bit instructions; its upper half is there in the first iteration only.
     let top = 1u64 << 32;
-    assert_eq!(pieces(narrow(Narrow::Zero32, true), top - 40, 12), [10, 2]);
-    assert_eq!(pieces(narrow(Narrow::Sign32, true), top + 40, 12), [11]);
+    assert_eq!(pieces(narrow(Narrow::ZERO32, true), top - 40, 12), [10, 2]);
+    assert_eq!(pieces(narrow(Narrow::SIGN32, true), top + 40, 12), [11]);
 }

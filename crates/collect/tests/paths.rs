@@ -173,7 +173,7 @@ fn random_part(rng: &mut Rng, pc: u64) -> Part {
     p.pc = pc;
     if words > 1 && rng.one_in(2) {
         let of = Lin::slot(FIRST).offset(rng.value());
-        let narrow = rng.pick(&[Narrow::Zero8, Narrow::Zero32, Narrow::Sign16]);
+        let narrow = rng.pick(&[Narrow::ZERO8, Narrow::ZERO32, Narrow::SIGN16]);
         p.derived.push(Derived { narrow, of });
         slots.push(FIRST + words - 1);
     }

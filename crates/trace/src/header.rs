@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 
 pub(crate) const MAGIC: &[u8; 8] = b"memtrail";
 /// Version of the file format. Any change to the layout or the meaning of a field bumps it.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Longer headers are damage.
 const LONGEST: u32 = 1 << 24;
 

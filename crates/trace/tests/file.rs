@@ -215,7 +215,7 @@ fn other_files_are_told_apart() {
     assert!(matches!(open(b""), Error::TruncatedHeader { at: 0 }));
     let mut bytes = recording().bytes;
     bytes[8] = 1;
-    assert!(matches!(open(&bytes), Error::Version { found: 1, known: 5 }));
+    assert!(matches!(open(&bytes), Error::Version { found: 1, known: 6 }));
     let mut bytes = recording().bytes;
     bytes.push(0);
     assert!(matches!(read_all(&bytes), Err(Error::Damaged { .. })));

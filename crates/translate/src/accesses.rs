@@ -86,7 +86,7 @@ impl Accesses<'_> {
             Xlatb => {
                 let al = self
                     .machine
-                    .narrowed(crate::plan::Narrow::Zero8, self.machine.regs[RAX]);
+                    .narrowed(crate::plan::Narrow::ZERO8, self.machine.regs[RAX]);
                 let lin = self.machine.regs[RBX].add(&al, 1);
                 let lin = match lin {
                     Some(lin) => lin,

@@ -19,6 +19,19 @@ pub(crate) struct Move {
     by: u64,
     low32: bool,
     plus: Option<(Slot, i32)>,
+    anew: bool,
+}
+
+impl Move {
+    fn by(atom: usize, by: u64, low32: bool) -> Move {
+        Move {
+            atom,
+            by,
+            low32,
+            plus: None,
+            anew: false,
+        }
+    }
 }
 
 impl LoopShape {
@@ -28,6 +41,7 @@ impl LoopShape {
             by: m.by,
             low32: m.low32,
             plus: m.plus.map(|(s, k)| (slot_of[s as usize], k)),
+            anew: m.anew,
         };
         match self {
             LoopShape::Affine { steps, counter } => LoopPlan::Affine {
@@ -75,7 +89,7 @@ pub(crate) fn induction(machine: &Machine, reg: usize, entry: Slot) -> Option<(u
         }
         by = by.wrapping_add(lin.c);
         match machine.atoms[lin.terms[0].0 as usize] {
-            Atom::Derived(d) if machine.derived[d as usize].narrow == Narrow::Zero32 => {
+            Atom::Derived(d) if machine.derived[d as usize].narrow == Narrow::ZERO32 => {
                 lin = machine.derived[d as usize].of
             }
             _ => return None,
@@ -115,12 +129,7 @@ pub(crate) fn loop_shape(block: &Block, machine: &mut Machine, needed: &mut Need
     let mut counter: Option<Move> = None;
     let counters = counters(block);
     if rsp_by != 0 {
-        let by_rsp = Move {
-            atom: RSP as usize,
-            by: rsp_by,
-            low32: false,
-            plus: None,
-        };
+        let by_rsp = Move::by(RSP as usize, rsp_by, false);
         steps.push(by_rsp);
         counter = (counters & 1 << RSP_REG != 0).then_some(by_rsp);
     }
@@ -128,26 +137,21 @@ pub(crate) fn loop_shape(block: &Block, machine: &mut Machine, needed: &mut Need
         let atom = entry_atom(reg) as usize;
         debug_assert_eq!(machine.atoms[atom], Atom::Gpr { pos: 0, reg: reg as u8 });
         let Some((by, low32)) = induction(machine, reg, atom as Slot) else {
-            match strided(machine, reg, atom as Slot).filter(|_| needed.flags[atom]) {
-                Some((by, plus)) => {
+            if needed.flags[atom] {
+                if let Some((by, plus)) = strided(machine, reg, atom as Slot) {
                     needed.flags[plus.0 as usize] = true;
                     steps.push(Move {
-                        atom,
-                        by,
-                        low32: false,
                         plus: Some(plus),
+                        ..Move::by(atom, by, false)
                     });
+                } else {
+                    free = true;
+                    steps.extend(renewed(machine, reg, atom, needed));
                 }
-                None => free |= needed.flags[atom],
             }
             continue;
         };
-        let this = Move {
-            atom,
-            by,
-            low32,
-            plus: None,
-        };
+        let this = Move::by(atom, by, low32);
         if needed.flags[atom] {
             steps.push(this);
         }
@@ -166,12 +170,7 @@ pub(crate) fn loop_shape(block: &Block, machine: &mut Machine, needed: &mut Need
             && !steps.iter().any(|m| m.atom == atom)
             && induction(machine, reg, atom as Slot).is_some()
         {
-            steps.push(Move {
-                atom,
-                by: 0,
-                low32: false,
-                plus: None,
-            });
+            steps.push(Move::by(atom, 0, false));
         }
     }
     let affine_end = FIRST as usize + 15;
@@ -188,6 +187,20 @@ pub(crate) fn loop_shape(block: &Block, machine: &mut Machine, needed: &mut Need
         _ if steps.iter().all(|s| s.atom < FIRST as usize) => None,
         _ => Some(LoopShape::Partly { steps }),
     }
+}
+
+/// A register that ends an iteration as one that was captured in it, up to a constant and a factor: that need not be captured twice.
+fn renewed(machine: &Machine, reg: usize, atom: usize, needed: &Needed) -> Option<Move> {
+    let exit = &machine.regs[reg];
+    let &[plus] = exit.terms() else { return None };
+    let captured = plus.0 >= FIRST + 15
+        && needed.flags[plus.0 as usize]
+        && matches!(machine.atoms[plus.0 as usize], Atom::Gpr { .. });
+    captured.then_some(Move {
+        plus: Some(plus),
+        anew: true,
+        ..Move::by(atom, exit.c, false)
+    })
 }
 
 /// A register that moves by a constant and a multiple of one other register, which does not move.

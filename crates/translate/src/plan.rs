@@ -94,40 +94,63 @@ impl Lin {
     }
 }
 
-/// How a derived value narrows a linear form.
+/// The bits of a linear form that make a derived value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Narrow {
-    Zero8,
-    Zero16,
-    Zero32,
-    Sign8,
-    Sign16,
-    Sign32,
+pub struct Narrow {
+    /// The lowest.
+    pub from: u8,
+    /// How many. There is at least one, and none is behind the 64th; not all 64.
+    pub bits: u8,
+    /// The highest is a sign: it is extended.
+    pub signed: bool,
 }
 
 impl Narrow {
-    /// How many bits are kept, and half of what they can hold if the top one is a sign, else 0.
-    pub const fn bits(self) -> (u32, u64) {
-        match self {
-            Narrow::Zero8 => (8, 0),
-            Narrow::Zero16 => (16, 0),
-            Narrow::Zero32 => (32, 0),
-            Narrow::Sign8 => (8, 1 << 7),
-            Narrow::Sign16 => (16, 1 << 15),
-            Narrow::Sign32 => (32, 1 << 31),
+    pub const ZERO8: Narrow = Narrow::low(8, false);
+    pub const ZERO16: Narrow = Narrow::low(16, false);
+    pub const ZERO32: Narrow = Narrow::low(32, false);
+    pub const SIGN8: Narrow = Narrow::low(8, true);
+    pub const SIGN16: Narrow = Narrow::low(16, true);
+    pub const SIGN32: Narrow = Narrow::low(32, true);
+
+    const fn low(bits: u8, signed: bool) -> Narrow {
+        Narrow { from: 0, bits, signed }
+    }
+
+    /// `None` if there are no such bits, or if they are all.
+    pub const fn checked(from: u8, bits: u8, signed: bool) -> Option<Narrow> {
+        if bits == 0 || bits == 64 || from > 63 || from + bits > 64 {
+            return None;
+        }
+        Some(Narrow { from, bits, signed })
+    }
+
+    /// What so many bits can hold.
+    pub const fn mask(self) -> u64 {
+        u64::MAX >> (64 - self.bits)
+    }
+
+    /// The sign, if there is one, else 0.
+    pub const fn sign(self) -> u64 {
+        if self.signed {
+            1 << (self.bits - 1)
+        } else {
+            0
         }
     }
 
     #[inline]
     pub const fn apply(self, v: u64) -> u64 {
-        match self {
-            Narrow::Zero8 => v as u8 as u64,
-            Narrow::Zero16 => v as u16 as u64,
-            Narrow::Zero32 => v as u32 as u64,
-            Narrow::Sign8 => v as i8 as u64,
-            Narrow::Sign16 => v as i16 as u64,
-            Narrow::Sign32 => v as i32 as u64,
+        (((v >> self.from) & self.mask()) ^ self.sign()).wrapping_sub(self.sign())
+    }
+
+    /// How far the bits move, as a number, if all of the form moves by `stride`: `None` if that depends on where it was. It is
+    /// meant modulo what they can hold.
+    pub const fn stride(self, stride: u64) -> Option<u64> {
+        if stride & ((1 << self.from) - 1) != 0 {
+            return None;
         }
+        Some((stride as i64 >> self.from) as u64)
     }
 }
 
@@ -339,6 +362,9 @@ pub struct Step {
     pub low32: bool,
     /// A multiple of another, unchanging slot that is added besides.
     pub plus: Option<(Slot, i32)>,
+    /// What the slot was does not count: it becomes `by` and `plus`. Only in loops with a record for every iteration; the other slot then
+    /// is that of a value word that they all have.
+    pub anew: bool,
 }
 
 impl Step {

@@ -1,8 +1,8 @@
 //! Symbolic execution of a block's integer registers.
 //!
 //! Every register is a linear form over *atoms*: the carried values, "register r as it was at
-//! position p" (captured by a probe there if anything needs it), and narrowings of other
-//! forms. A reversible change (add, sub, lea, mov, inc, dec, push, pop by constants) stays a linear form;
+//! position p" (captured by a probe there if anything needs it), and *narrowings*, runs of bits of other
+//! forms. What can be worked out later (add, sub, lea, mov, inc, dec, neg, not, push, pop; masks, shifts and extensions by constants) stays a linear form or becomes a narrowing;
 //! anything else makes a fresh atom at the position after the instruction. Nothing is captured
 //! until an access needs it: that is the paper's delayed instrumentation, with aliases seen through.
 use crate::effects::Effects;
@@ -75,6 +75,8 @@ pub struct Machine {
     pub regs: [Lin; 16],
     pub atoms: Vec<Atom>,
     pub derived: Vec<Derived>,
+    /// By atom: the bits it can have, counted from the lowest.
+    bits: Vec<u8>,
 }
 
 impl Machine {
@@ -83,6 +85,7 @@ impl Machine {
             regs: [Lin::default(); 16],
             atoms: Vec::with_capacity(64),
             derived: Vec::with_capacity(16),
+            bits: Vec::with_capacity(64),
         };
         m.reset();
         m
@@ -93,6 +96,8 @@ impl Machine {
         self.derived.clear();
         self.atoms.clear();
         self.atoms.extend_from_slice(&ENTRY_ATOMS);
+        self.bits.clear();
+        self.bits.resize(ENTRY_ATOMS.len(), 64);
         for (r, lin) in self.regs.iter_mut().enumerate() {
             *lin = Lin::slot(entry_atom(r));
         }
@@ -108,13 +113,14 @@ impl Machine {
         }
     }
 
-    /// Register `r` holds an unknown value at `pos`. The atom is new by construction: no search.
-    pub fn havoc(&mut self, r: usize, pos: usize) {
+    /// Register `r` holds an unknown value of so many bits at `pos`. The atom is new by construction: no search.
+    fn havoc(&mut self, r: usize, pos: usize, bits: u8) {
         self.regs[r] = Lin::slot(self.atoms.len() as Slot);
         self.atoms.push(Atom::Gpr {
             pos: pos as u16,
             reg: r as u8,
         });
+        self.bits.push(bits);
     }
 
     /// The number of `atom`, shared if it is known already. Searched backwards: repeats are recent.
@@ -122,6 +128,10 @@ impl Machine {
         if let Some(i) = self.atoms.iter().rposition(|a| *a == atom) {
             return i as Slot;
         }
+        self.bits.push(match atom {
+            Atom::Derived(d) if !self.derived[d as usize].narrow.signed => self.derived[d as usize].narrow.bits,
+            _ => 64,
+        });
         self.atoms.push(atom);
         (self.atoms.len() - 1) as Slot
     }
@@ -130,6 +140,11 @@ impl Machine {
         if of.n == 0 {
             return Lin::constant(narrow.apply(of.c));
         }
+        // What fits stays as it is.
+        let most = narrow.mask() - narrow.sign();
+        if narrow.from == 0 && self.greatest(&of).is_some_and(|g| g <= most) {
+            return of;
+        }
         let new = Derived { narrow, of };
         let known = self.derived.iter().rposition(|d| *d == new);
         let index = known.unwrap_or_else(|| {
@@ -137,6 +152,33 @@ impl Machine {
             self.derived.len() - 1
         });
         Lin::slot(self.atom(Atom::Derived(index as u16)))
+    }
+
+    /// The greatest value that a form can have, if it has only positive terms and cannot wrap.
+    fn greatest(&self, lin: &Lin) -> Option<u64> {
+        let mut greatest = lin.c;
+        for &(slot, scale) in lin.terms() {
+            let bits = u32::from(self.bits[slot as usize]);
+            let most = u64::MAX.checked_shr(64 - bits)?;
+            greatest = greatest.checked_add(most.checked_mul(u64::try_from(scale).ok()?)?)?;
+        }
+        Some(greatest)
+    }
+
+    /// The bits of `old` that a mask leaves, if they lie side by side.
+    fn masked(&mut self, old: Lin, mask: u64) -> Option<Lin> {
+        if mask == 0 {
+            return Some(Lin::constant(0));
+        }
+        let from = mask.trailing_zeros();
+        let bits = (!(mask >> from)).trailing_zeros();
+        let Some(narrow) = Narrow::checked(from as u8, bits as u8, false) else {
+            return (mask == u64::MAX).then_some(old);
+        };
+        if narrow.mask() != mask >> from || from > 30 {
+            return None;
+        }
+        Lin::constant(0).add(&self.narrowed(narrow, old), 1 << from)
     }
 
     /// The offset part of a memory operand (no segment), `None` if it has too many terms or a vector index.
@@ -170,7 +212,7 @@ impl Machine {
             }
             Mnemonic::Leave => {
                 let frame = self.regs[RBP];
-                self.havoc(RBP, i + 1);
+                self.havoc(RBP, i + 1, 64);
                 self.regs[RSP_REG] = frame.offset(if insn.code() == iced_x86::Code::Leavew { 2 } else { 8 });
                 return;
             }
@@ -191,8 +233,11 @@ impl Machine {
         if implicit_stack && !pops_into_rsp(insn) {
             written &= !(1 << RSP_REG);
         }
+        let result = result_bits(insn);
         while written != 0 {
-            self.havoc(written.trailing_zeros() as usize, i + 1);
+            let r = written.trailing_zeros() as usize;
+            let bits = result.filter(|result| result.0 == r).map_or(64, |result| result.1);
+            self.havoc(r, i + 1, bits);
             written &= written - 1;
         }
         if implicit_stack && !pops_into_rsp(insn) {
@@ -204,7 +249,7 @@ impl Machine {
     fn reversible(&mut self, insn: &Instruction) -> Option<(usize, Lin)> {
         if insn.op_count() == 0 {
             return match insn.mnemonic() {
-                Mnemonic::Cdqe => Some((RAX, self.narrowed(Narrow::Sign32, self.regs[RAX]))),
+                Mnemonic::Cdqe => Some((RAX, self.narrowed(Narrow::SIGN32, self.regs[RAX]))),
                 _ => None,
             };
         }
@@ -226,7 +271,7 @@ impl Machine {
                 let lin = self.effective(insn)?;
                 let short = insn.memory_base().is_gpr32() || insn.memory_index().is_gpr32();
                 if short {
-                    self.narrowed(Narrow::Zero32, lin)
+                    self.narrowed(Narrow::ZERO32, lin)
                 } else {
                     lin
                 }
@@ -236,6 +281,21 @@ impl Machine {
             Mnemonic::Xor if insn.op1_kind() == OpKind::Register && insn.op1_register() == dest => Lin::constant(0),
             Mnemonic::Inc => old.offset(1),
             Mnemonic::Dec => old.offset(1u64.wrapping_neg()),
+            Mnemonic::Neg => Lin::constant(0).add(&old, -1)?,
+            Mnemonic::Not => Lin::constant(u64::MAX).add(&old, -1)?,
+            Mnemonic::And => {
+                let mask = immediate(insn, 1)?;
+                self.masked(old, if wide { mask } else { mask & u64::from(u32::MAX) })?
+            }
+            Mnemonic::Shr | Mnemonic::Sar if insn.op1_kind() == OpKind::Immediate8 => {
+                let size = if wide { 64 } else { 32 };
+                let by = insn.immediate8() & (size - 1);
+                let signed = insn.mnemonic() == Mnemonic::Sar;
+                match Narrow::checked(by, size - by, signed).filter(|_| by > 0) {
+                    Some(narrow) => self.narrowed(narrow, old),
+                    None => old,
+                }
+            }
             Mnemonic::Shl | Mnemonic::Sal if insn.op1_kind() == OpKind::Immediate8 => {
                 let by = insn.immediate8() & if wide { 63 } else { 31 };
                 Lin::constant(0).add(&old, 1i64.checked_shl(by as u32).filter(|_| by < 31)?)?
@@ -246,33 +306,20 @@ impl Machine {
             }
             Mnemonic::Movsxd if wide && insn.op1_kind() == OpKind::Register && insn.op1_register().is_gpr32() => {
                 let source = self.regs[gpr(insn.op1_register())?];
-                return Some((d, self.narrowed(Narrow::Sign32, source)));
+                return Some((d, self.narrowed(Narrow::SIGN32, source)));
             }
-            Mnemonic::Movzx if insn.op1_kind() == OpKind::Register => {
+            Mnemonic::Movzx | Mnemonic::Movsx if insn.op1_kind() == OpKind::Register => {
                 let r = insn.op1_register();
-                let narrow = if r.is_gpr16() {
-                    Narrow::Zero16
-                } else if is_high_byte(r) {
-                    return None;
-                } else {
-                    Narrow::Zero8
+                let narrow = Narrow {
+                    from: if is_high_byte(r) { 8 } else { 0 },
+                    bits: if r.is_gpr16() { 16 } else { 8 },
+                    signed: insn.mnemonic() == Mnemonic::Movsx,
                 };
-                return Some((d, self.narrowed(narrow, self.regs[gpr(r)?])));
-            }
-            Mnemonic::Movsx if wide && insn.op1_kind() == OpKind::Register => {
-                let r = insn.op1_register();
-                let narrow = if r.is_gpr16() {
-                    Narrow::Sign16
-                } else if is_high_byte(r) {
-                    return None;
-                } else {
-                    Narrow::Sign8
-                };
-                return Some((d, self.narrowed(narrow, self.regs[gpr(r)?])));
+                self.narrowed(narrow, self.regs[gpr(r)?])
             }
             _ => return None,
         };
-        Some((d, if wide { lin } else { self.narrowed(Narrow::Zero32, lin) }))
+        Some((d, if wide { lin } else { self.narrowed(Narrow::ZERO32, lin) }))
     }
 
     /// A register or immediate source operand of the destination's width or wider meaning.
@@ -300,6 +347,35 @@ fn immediate(insn: &Instruction, op: u32) -> Option<u64> {
         | OpKind::Immediate32to64 => Some(insn.immediate(op)),
         _ => None,
     }
+}
+
+/// The register that an instruction with two operands or more writes, and the bits that the result can have.
+fn result_bits(insn: &Instruction) -> Option<(usize, u8)> {
+    if insn.op_count() < 2 || insn.op0_kind() != OpKind::Register {
+        return None;
+    }
+    let dest = insn.op0_register();
+    let bits = match insn.mnemonic() {
+        Mnemonic::Movzx => 8 * insn.memory_size().size() as u8,
+        // A result of 32 bits clears those above.
+        Mnemonic::Mov
+        | Mnemonic::Movsx
+        | Mnemonic::Add
+        | Mnemonic::Sub
+        | Mnemonic::And
+        | Mnemonic::Or
+        | Mnemonic::Xor
+        | Mnemonic::Imul
+        | Mnemonic::Shl
+        | Mnemonic::Shr
+        | Mnemonic::Sar
+            if dest.is_gpr32() =>
+        {
+            32
+        }
+        _ => return None,
+    };
+    Some((gpr(dest).filter(|_| dest.is_gpr32() || dest.is_gpr64())?, bits))
 }
 
 fn is_high_byte(r: Register) -> bool {

@@ -101,6 +101,7 @@ pub fn by(slot: Slot, by: i64) -> Step {
         by: by as u64,
         low32: false,
         plus: None,
+        anew: false,
     }
 }
 
@@ -246,8 +247,29 @@ fn random_step(rng: &mut Rng, slot: Slot, unchanging: &[Slot]) -> Step {
         by: rng.pick(&[1, 4, 8, 64, -1i64, -8]) as u64,
         low32: rng.one_in(4),
         plus: (!unchanging.is_empty() && rng.one_in(4)).then(|| (rng.pick(unchanging), rng.pick(&[1, -1, 8]))),
+        anew: false,
     }
 }
+
+const NARROWS: [Narrow; 12] = {
+    const fn bits(from: u8, bits: u8, signed: bool) -> Narrow {
+        Narrow { from, bits, signed }
+    }
+    [
+        Narrow::ZERO8,
+        Narrow::ZERO16,
+        Narrow::ZERO32,
+        Narrow::ZERO32,
+        Narrow::SIGN8,
+        Narrow::SIGN16,
+        Narrow::SIGN32,
+        bits(0, 15, false),
+        bits(3, 61, false),
+        bits(3, 29, false),
+        bits(2, 62, true),
+        bits(8, 8, true),
+    ]
+};
 
 fn random_pieces(rng: &mut Rng) -> Vec<Piece> {
     let mut pieces = Vec::new();
@@ -286,12 +308,11 @@ fn random_plan(rng: &mut Rng) -> Plan {
     };
     let mut p = plan(words, INSNS, Vec::new());
     for i in 0..rng.pick(&[0, 0, 1, 2]) {
-        use Narrow::*;
         let of = random_lin(rng, &slots);
         let parts = of.terms().iter().filter_map(|t| slots.iter().position(|s| *s == t.0));
         ready.push(parts.map(|at| ready[at]).max().unwrap_or(0));
         p.derived.push(Derived {
-            narrow: rng.pick(&[Zero8, Zero16, Zero32, Zero32, Sign8, Sign16, Sign32]),
+            narrow: rng.pick(&NARROWS),
             of,
         });
         slots.push(FIRST + words - 1 + i);
@@ -328,6 +349,7 @@ fn random_plan(rng: &mut Rng) -> Plan {
         1 => {
             let counter = Step {
                 plus: None,
+                anew: false,
                 ..random_step(rng, FIRST, &[])
             };
             let mut steps = vec![counter];
@@ -341,10 +363,22 @@ fn random_plan(rng: &mut Rng) -> Plan {
             }
             Some(LoopPlan::Affine { steps, counter })
         }
-        2 => Some(LoopPlan::Partly {
-            free: unchanging,
-            steps: stepped.iter().map(|&slot| random_step(rng, slot, &[])).collect(),
-        }),
+        2 => {
+            let mut steps: Vec<Step> = stepped.iter().map(|&slot| random_step(rng, slot, &[])).collect();
+            let mut aside = rng.aside();
+            for step in &mut steps {
+                if !aside.one_in(3) {
+                    continue;
+                }
+                step.anew = true;
+                step.plus = (!unchanging.is_empty() && !aside.one_in(4))
+                    .then(|| (aside.pick(&unchanging), aside.pick(&[1, 2, -1])));
+            }
+            Some(LoopPlan::Partly {
+                free: unchanging,
+                steps,
+            })
+        }
         _ => None,
     };
     p

@@ -19,14 +19,6 @@ impl From<Bad> for Wrong {
     }
 }
 
-const NARROWS: [Narrow; 6] = [
-    Narrow::Zero8,
-    Narrow::Zero16,
-    Narrow::Zero32,
-    Narrow::Sign8,
-    Narrow::Sign16,
-    Narrow::Sign32,
-];
 const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::Prefetch];
 
 fn kind(code: u8) -> Result<Kind, Bad> {
@@ -73,8 +65,9 @@ impl<'c> Decoder<'c> {
         let mut derived = Vec::new();
         if flags & DERIVED != 0 {
             for _ in 0..self.rare().small::<u16>()? {
-                let narrow = usize::from(self.rare().byte()?);
-                let narrow = *NARROWS.get(narrow).ok_or("a derived value of unknown kind")?;
+                let (from, bits) = (self.rare().byte()?, self.rare().byte()?);
+                let narrow = Narrow::checked(from, bits & !NARROW_SIGNED, bits & NARROW_SIGNED != 0);
+                let narrow = narrow.ok_or("a derived value of bits that do not exist")?;
                 let of = self.lin()?;
                 derived.push(Derived { narrow, of });
             }
@@ -305,7 +298,7 @@ impl<'c> Decoder<'c> {
     fn step(&mut self) -> Result<Step, Bad> {
         let rare = self.rare();
         let flags = rare.byte()?;
-        if flags & !(STEP_IS_LOW32 | STEP_HAS_PLUS) != 0 {
+        if flags & !(STEP_IS_LOW32 | STEP_HAS_PLUS | STEP_IS_ANEW) != 0 {
             return Err("a step of unknown kind");
         }
         Ok(Step {
@@ -316,6 +309,7 @@ impl<'c> Decoder<'c> {
                 0 => None,
                 _ => Some((rare.small()?, rare.scale()?)),
             },
+            anew: flags & STEP_IS_ANEW != 0,
         })
     }
 

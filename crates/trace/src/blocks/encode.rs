@@ -2,7 +2,7 @@
 use super::*;
 use crate::varint::{fold, put, put_signed};
 use memtrail_collect::{Block, MOST_PIECES};
-use memtrail_translate::plan::{Addr, Layout, LoopPlan, Mask, PlannedAccess, Shape, Step, FS};
+use memtrail_translate::plan::{Addr, Layout, LoopPlan, Mask, Narrow, PlannedAccess, Shape, Step, FS};
 use std::io;
 
 /// Collects blocks until they are written.
@@ -77,7 +77,9 @@ impl Encoder {
         if !plan.derived.is_empty() {
             self.number(Column::Rare, plan.derived.len() as u64);
             for derived in &plan.derived {
-                self.byte(Column::Rare, derived.narrow as u8);
+                let Narrow { from, bits, signed } = derived.narrow;
+                self.byte(Column::Rare, from);
+                self.byte(Column::Rare, bits | flag(signed, NARROW_SIGNED));
                 self.lin(&derived.of);
             }
         }
@@ -275,7 +277,7 @@ impl Encoder {
     fn step(&mut self, step: &Step) {
         self.byte(
             Column::Rare,
-            flag(step.low32, STEP_IS_LOW32) | flag(step.plus.is_some(), STEP_HAS_PLUS),
+            flag(step.low32, STEP_IS_LOW32) | flag(step.plus.is_some(), STEP_HAS_PLUS) | flag(step.anew, STEP_IS_ANEW),
         );
         self.number(Column::Rare, step.slot.into());
         self.signed(Column::Rare, step.by);

@@ -115,6 +115,9 @@ const MASK_SIGNS: u8 = 2;
 // Flags of a step.
 const STEP_IS_LOW32: u8 = 1;
 const STEP_HAS_PLUS: u8 = 2;
+const STEP_IS_ANEW: u8 = 4;
+/// With the number of a derived value's bits.
+const NARROW_SIGNED: u8 = 0x80;
 
 const fn stack(c: u64) -> Lin {
     let mut lin = Lin::slot(RSP);

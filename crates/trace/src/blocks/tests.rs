@@ -146,14 +146,10 @@ fn shape(slots: Slot) -> BoxedStrategy<Shape> {
 }
 
 fn derived(first: Slot) -> BoxedStrategy<Vec<Derived>> {
-    let narrow = prop_oneof![
-        Just(Narrow::Zero8),
-        Just(Narrow::Zero16),
-        Just(Narrow::Zero32),
-        Just(Narrow::Sign8),
-        Just(Narrow::Sign16),
-        Just(Narrow::Sign32),
-    ];
+    let bits = (0u8..64, 1u8..64, any::<bool>());
+    let narrow = bits.prop_filter_map("not past the end", |(from, bits, signed)| {
+        Narrow::checked(from, bits, signed)
+    });
     vec((narrow, lin(0..first)), 0..4)
         .prop_map(|all| all.into_iter().map(|(narrow, of)| Derived { narrow, of }).collect())
         .boxed()
@@ -161,14 +157,21 @@ fn derived(first: Slot) -> BoxedStrategy<Vec<Derived>> {
 
 fn step(slots: Slot) -> BoxedStrategy<Step> {
     let plus = proptest::option::of((0..slots, scale()));
-    (0..slots, number(), any::<bool>(), plus)
-        .prop_map(|(slot, by, low32, plus)| Step { slot, by, low32, plus })
+    (0..slots, number(), any::<bool>(), plus, any::<bool>())
+        .prop_map(|(slot, by, low32, plus, anew)| Step {
+            slot,
+            by,
+            low32,
+            plus,
+            anew,
+        })
         .boxed()
 }
 
 fn looping(slots: Slot) -> BoxedStrategy<Option<LoopPlan>> {
-    let affine = (vec(step(slots), 0..4), step(slots)).prop_map(|(steps, mut counter)| {
+    let affine = (vec(step(slots), 0..4), step(slots)).prop_map(|(mut steps, mut counter)| {
         counter.by |= u64::from(counter.by == 0);
+        steps.iter_mut().chain([&mut counter]).for_each(|s| s.anew = false);
         LoopPlan::Affine { steps, counter }
     });
     let partly =

@@ -76,16 +76,15 @@ impl Loops {
 
     /// The value cut to less than 64 bits, if the cut never takes anything away that the first one did not.
     fn narrow(&self, narrow: Narrow, value: &Value) -> Option<Value> {
-        let (bits, half) = narrow.bits();
-        let most = (1u64 << bits) - 1;
+        let most = narrow.mask();
         // Strides of narrow registers are only meant modulo 2^bits: the nearer way round.
         let mut value = *value;
         for stride in &mut value.strides {
-            let low = *stride & most;
-            let sign = 1u64 << (bits - 1);
+            let low = narrow.stride(*stride)? & most;
+            let sign = 1u64 << (narrow.bits - 1);
             *stride = (low ^ sign).wrapping_sub(sign);
         }
-        let low = i128::from(value.first.wrapping_add(half) & most);
+        let low = i128::from((value.first >> narrow.from).wrapping_add(narrow.sign()) & most);
         let (below, above) = self.extent(&value);
         value.first = narrow.apply(value.first);
         (low + below >= 0 && low + above <= i128::from(most)).then_some(value)
@@ -254,7 +253,7 @@ impl Survey<'_> {
             value.strides[level] = stride;
             if step.low32 {
                 // The upper half of the register is 0 from the second iteration on.
-                let narrow = self.loops.narrow(Narrow::Zero32, value)?;
+                let narrow = self.loops.narrow(Narrow::ZERO32, value)?;
                 if narrow.first != value.first || narrow.strides[..level] != value.strides[..level] {
                     return None;
                 }
@@ -286,7 +285,7 @@ impl Survey<'_> {
             };
             let mut value = Value::of(&addr.lin, slots);
             if addr.low32 {
-                value = self.loops.narrow(Narrow::Zero32, &value)?;
+                value = self.loops.narrow(Narrow::ZERO32, &value)?;
             }
             if let Some(segment) = addr.segment {
                 value.add(&slots[segment as usize], 1);
