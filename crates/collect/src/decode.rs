@@ -18,8 +18,9 @@
 //! - No words make it panic or loop without bound: tables are validated when they are made,
 //!   lengths are checked here, and impossible counts are errors.
 use crate::consume::Tally;
-use crate::linear::{Linear, Slots};
+use crate::linear::Linear;
 use crate::table::{Block, Found, Table};
+use crate::work::Slots;
 use crate::{DecodeError, Noted, MOST_ACCESSES};
 use memtrail_model::{Access, Thread};
 use memtrail_ring::record::{is_note, special_words};

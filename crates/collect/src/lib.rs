@@ -35,6 +35,7 @@ mod skim;
 mod supervise;
 mod table;
 mod walk;
+mod work;
 
 pub use consume::{Counter, Expander, Tally, NO_LEAF};
 pub use counts::Counts;

@@ -14,21 +14,10 @@ use crate::decode::{Consumer, InLoop, ThreadDecoder};
 use crate::follow::Turn;
 use crate::points::Points;
 use crate::table::{Block, Hot, Table};
+use crate::work::{Slots, Work, Works, SLOTS, USABLE, ZERO};
 use memtrail_model::{Access, Kind, Point, Thread};
 use memtrail_ring::record::{CUT, END};
-use memtrail_translate::plan::{
-    Addr, Derived, Lin, LoopPlan, Plan, PlannedAccess, Shape, Slot, Step, FIRST, RSP, TERMS,
-};
-
-/// Values by slot; a slot of a recipe fits a byte.
-pub(crate) type Slots = [u64; SLOTS];
-pub(crate) const SLOTS: usize = 256;
-/// Is never written, and so is zero: what constants are sums with.
-const ZERO: u8 = 255;
-/// Is never read.
-pub(crate) const NOWHERE: u8 = 254;
-/// Slots that a recipe can use as it likes.
-pub(crate) const USABLE: usize = NOWHERE as usize;
+use memtrail_translate::plan::{Addr, Lin, LoopPlan, PlannedAccess, Shape, Step, FIRST, RSP};
 
 /// A plain access at a constant distance from a slot.
 #[derive(Clone, Copy, Debug)]
@@ -54,128 +43,6 @@ fn linear(addr: &Addr) -> Option<Lin> {
     }
 }
 
-/// A value to be worked out: some bits of `c + Σ slot·scale`, extended with zeros or with their top bit.
-#[derive(Clone, Copy, Debug)]
-struct Work {
-    c: u64,
-    mask: u64,
-    /// The top bit if it is extended, else 0.
-    sign: u64,
-    scales: [i32; TERMS],
-    slots: [u8; TERMS],
-    /// The lowest of the bits.
-    from: u8,
-    /// Where the value goes.
-    to: u8,
-}
-
-impl Work {
-    #[inline(always)]
-    fn done(&self, slots: &mut Slots) {
-        let mut value = self.c;
-        for (&slot, &scale) in self.slots.iter().zip(&self.scales) {
-            value = value.wrapping_add(slots[slot as usize].wrapping_mul(scale as i64 as u64));
-        }
-        let bits = value.wrapping_shr(self.from.into()) & self.mask;
-        slots[self.to as usize] = (bits ^ self.sign).wrapping_sub(self.sign);
-    }
-}
-
-/// Puts zero where nothing is.
-const NOTHING: Work = Work {
-    c: 0,
-    mask: u64::MAX,
-    sign: 0,
-    scales: [0; TERMS],
-    slots: [ZERO; TERMS],
-    from: 0,
-    to: NOWHERE,
-};
-
-/// Lists the work for a block, what is needed first at the front.
-struct Works<'p> {
-    list: Vec<Work>,
-    derived: &'p [Derived],
-    first_derived: usize,
-    /// Those that are listed.
-    has: Vec<bool>,
-    /// Sums that are listed, and their slots.
-    sums: Vec<([(Slot, i32); TERMS], u8)>,
-    /// Slots in use.
-    slots: usize,
-}
-
-impl<'p> Works<'p> {
-    fn new(plan: &'p Plan) -> Works<'p> {
-        Works {
-            list: Vec::new(),
-            derived: &plan.derived,
-            first_derived: plan.slots() - plan.derived.len(),
-            has: vec![false; plan.derived.len()],
-            sums: Vec::new(),
-            slots: plan.slots(),
-        }
-    }
-
-    /// How many there are.
-    fn count(&self) -> Option<u8> {
-        self.list.len().try_into().ok()
-    }
-
-    /// Sees to it that a slot has its value.
-    fn need(&mut self, slot: Slot) -> Option<()> {
-        let Some(n) = usize::from(slot).checked_sub(self.first_derived) else {
-            return Some(());
-        };
-        if !*self.has.get(n)? {
-            let Derived { narrow, of } = self.derived[n];
-            let work = Work {
-                mask: narrow.mask(),
-                sign: narrow.sign(),
-                from: narrow.from,
-                to: slot.try_into().ok()?,
-                ..NOTHING
-            };
-            self.sum(&of, work)?;
-            self.has[n] = true;
-        }
-        Some(())
-    }
-
-    /// Adds the work for a form.
-    fn sum(&mut self, form: &Lin, mut work: Work) -> Option<()> {
-        work.c = form.c;
-        for (i, &(slot, scale)) in form.terms().iter().enumerate() {
-            self.need(slot)?;
-            (work.slots[i], work.scales[i]) = (slot.try_into().ok()?, scale);
-        }
-        self.list.push(work);
-        Some(())
-    }
-
-    /// The slot that a form is a constant distance from, and the distance.
-    fn base(&mut self, form: &Lin) -> Option<(u8, u64)> {
-        let slot = match form.terms() {
-            [] => ZERO,
-            &[(slot, 1)] => {
-                self.need(slot)?;
-                slot.try_into().ok()?
-            }
-            _ => match self.sums.iter().find(|s| s.0 == form.terms) {
-                Some(&(_, slot)) => slot,
-                None => {
-                    let slot = u8::try_from(self.slots).ok().filter(|&s| s < NOWHERE)?;
-                    self.slots += 1;
-                    self.sum(&Lin { c: 0, ..*form }, Work { to: slot, ..NOTHING })?;
-                    self.sums.push((form.terms, slot));
-                    slot
-                }
-            },
-        };
-        Some((slot, form.c))
-    }
-}
-
 /// A way out of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit {
@@ -186,8 +53,9 @@ pub(crate) struct Exit {
     /// The branch, or the last instruction.
     pub insn: u16,
     slot: u8,
-    /// What is to be worked out until then.
+    /// What is to be worked out until then, and in iterations after the first.
     works: u8,
+    works_again: u8,
 }
 
 impl Exit {
@@ -254,7 +122,7 @@ impl Move {
 
 /// What is special in a partly steady loop.
 #[derive(Clone, Debug)]
-struct Repeat {
+pub(crate) struct Repeat {
     /// Slots that later records have.
     free: Box<[u8]>,
     moves: Box<[Move]>,
@@ -262,11 +130,35 @@ struct Repeat {
     plus: bool,
 }
 
+impl Repeat {
+    /// Fills in the values of a later iteration's record.
+    #[inline]
+    pub fn begin(&self, slots: &mut Slots, values: &[u64]) {
+        match (&*self.free, values) {
+            // Most have one or two.
+            (&[a], &[x, ..]) => slots[a as usize] = x,
+            (&[a, b], &[x, y, ..]) => (slots[a as usize], slots[b as usize]) = (x, y),
+            (all, _) => all.iter().zip(values).for_each(|(&s, &v)| slots[s as usize] = v),
+        }
+    }
+
+    /// Moves the slots to the next iteration.
+    #[inline]
+    pub fn step(&self, slots: &mut Slots) {
+        if self.plus {
+            self.moves.iter().for_each(|m| m.apply::<true>(slots));
+        } else {
+            self.moves.iter().for_each(|m| m.apply::<false>(slots));
+        }
+    }
+}
+
 /// What all executions of a block have in common, ready for expansion: where in the arrays of [`Recipes`] it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body {
     accesses: u32,
     works: u32,
+    works_again: u32,
     /// 1 + index of the [`Repeat`], 0 if it is no loop.
     pub repeat: u32,
     /// There is a recipe.
@@ -300,6 +192,7 @@ pub(crate) const NO_RECIPE: Recipe = Recipe {
     body: Body {
         accesses: 0,
         works: 0,
+        works_again: 0,
         repeat: 0,
         ready: false,
     },
@@ -309,6 +202,7 @@ pub(crate) const NO_RECIPE: Recipe = Recipe {
         insn: 0,
         slot: ZERO,
         works: 0,
+        works_again: 0,
     },
     sides: 0,
     side_count: 0,
@@ -383,6 +277,7 @@ impl Recipes {
                 insn,
                 slot,
                 works: works.count()?,
+                works_again: 0,
             })
         };
         for side in &plan.sides {
@@ -392,15 +287,21 @@ impl Recipes {
             let plus = steps.iter().filter_map(|s| s.plus);
             plus.into_iter().try_for_each(|(slot, _)| works.need(slot))?;
         }
-        let end = Exit {
+        let mut end = Exit {
             insn: (plan.insn_offsets.len() as u16).wrapping_sub(1),
             ..until(u16::MAX, &plan.exit_rsp, &mut works)?
         };
+        let again = works.again(plan);
+        for exit in sides.iter_mut().chain([&mut end]) {
+            let until = again.iter().take(exit.works.into());
+            exit.works_again = until.filter(|&&again| again).count() as u8;
+        }
         let index = |len: usize| u32::try_from(len).ok();
         let recipe = Recipe {
             body: Body {
                 accesses: index(self.accesses.len())?,
                 works: index(self.works.len())?,
+                works_again: index(self.works.len() + works.list.len())?,
                 repeat: match plan.looping {
                     Some(_) => index(self.repeats.len() + 1)?,
                     None => 0,
@@ -419,7 +320,11 @@ impl Recipes {
             });
         }
         self.accesses.extend(accesses);
-        self.works.extend(works.list);
+        self.works.extend(&works.list);
+        if plan.looping.is_some() {
+            let again = works.list.iter().zip(again).filter(|w| w.1);
+            self.works.extend(again.map(|w| w.0));
+        }
         self.sides.extend(sides);
         Some(recipe)
     }
@@ -433,19 +338,30 @@ impl Recipes {
         }
     }
 
-    /// One execution: all that its accesses follow from.
+    /// What the accesses of an execution follow from; in an iteration after the first, what can have changed.
     #[inline(always)]
-    fn prepare<'r, const FETCH: bool>(
+    fn works(&self, body: &Body, exit: &Exit, again: bool) -> &[Work] {
+        match again {
+            false => part(&self.works, body.works, exit.works.into()),
+            true => part(&self.works, body.works_again, exit.works_again.into()),
+        }
+    }
+
+    #[inline(always)]
+    fn work(&self, body: &Body, exit: &Exit, again: bool, slots: &mut Slots) {
+        self.works(body, exit, again).iter().for_each(|w| w.done(slots));
+    }
+
+    /// All that the accesses of an execution follow from.
+    #[inline(always)]
+    fn prepared<'r, const FETCH: bool>(
         &'r self,
         thread: Thread,
         block: u32,
         body: &Body,
         exit: &Exit,
-        slots: &'r mut Slots,
+        slots: &'r Slots,
     ) -> Linear<'r> {
-        for work in part(&self.works, body.works, exit.works.into()) {
-            work.done(slots);
-        }
         Linear {
             thread,
             accesses: if FETCH {
@@ -457,18 +373,21 @@ impl Recipes {
         }
     }
 
-    /// Hands on the accesses of one execution; returns the stack pointer after it.
+    /// Hands on the accesses of one execution; returns the stack pointer after it. `again`: it is an iteration after the first.
     #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
     pub fn execute<C: Consumer, const FETCH: bool>(
         &self,
         thread: Thread,
         block: u32,
         body: &Body,
         exit: &Exit,
+        again: bool,
         slots: &mut Slots,
         consumer: &mut C,
     ) -> u64 {
-        let linear = self.prepare::<FETCH>(thread, block, body, exit, slots);
+        self.work(body, exit, again, slots);
+        let linear = self.prepared::<FETCH>(thread, block, body, exit, slots);
         if FETCH {
             consumer.linear_fetching(&linear, exit.accesses.into());
         } else {
@@ -488,7 +407,9 @@ impl Recipes {
         slots: &mut Slots,
         consumer: &mut C,
     ) -> u64 {
-        let linear = self.prepare::<FETCH>(thread, index, body, exit, slots);
+        // A bend may need what no access until then does.
+        self.work(body, self.get(index).map_or(exit, |r| &r.end), false, slots);
+        let linear = self.prepared::<FETCH>(thread, index, body, exit, slots);
         let mut done = (0, 0);
         for (n, bend) in block.bends.iter().enumerate().take_while(|(_, b)| b.insn <= exit.insn) {
             done = linear.hand_on::<C, FETCH>(done, (bend.insn, bend.accesses), consumer);
@@ -498,11 +419,45 @@ impl Recipes {
         exit.rsp(slots)
     }
 
-    /// As [`Recipes::execute`], but writes the accesses where there is room for them.
+    /// As [`Recipes::execute`], for `n` executions that ended in the same way, the values of each behind those of the one before. Writes the accesses where
+    /// there is room for them.
     #[inline(always)]
-    pub fn expand(&self, thread: Thread, body: &Body, exit: &Exit, slots: &mut Slots, room: &mut [Access]) -> u64 {
-        self.prepare::<false>(thread, 0, body, exit, slots).write(room);
-        exit.rsp(slots)
+    #[allow(clippy::too_many_arguments)]
+    pub fn expand<const AGAIN: bool>(
+        &self,
+        thread: Thread,
+        body: &Body,
+        exit: &Exit,
+        n: usize,
+        (values, each): (&[u64], usize),
+        slots: &mut Slots,
+        room: &mut [Access],
+    ) {
+        let works = self.works(body, exit, AGAIN);
+        let accesses = part(&self.accesses, body.accesses, exit.accesses);
+        let repeat = (body.repeat as usize).checked_sub(1).map(|i| &self.repeats[i]);
+        let mut room = room;
+        for i in 0..n {
+            let values = &values[i * each..];
+            match repeat {
+                Some(repeat) if AGAIN => repeat.begin(slots, values),
+                _ => capture(slots, values, each),
+            }
+            works.iter().for_each(|w| w.done(slots));
+            let linear = Linear {
+                thread,
+                accesses,
+                slots,
+            };
+            let (own, others) = room.split_at_mut(accesses.len());
+            linear.write(own);
+            room = others;
+            let rsp = exit.rsp(slots);
+            if let Some(repeat) = repeat {
+                repeat.step(slots);
+            }
+            slots[RSP as usize] = rsp;
+        }
     }
 
     /// Goes through later iterations of a partly steady loop, whose records begin with `steady`. Returns where they end.
@@ -520,45 +475,26 @@ impl Recipes {
         consumer: &mut C,
     ) -> usize {
         let body = &recipe.body;
-        let length = 1 + self.free(body).len();
+        let length = 1 + self.repeat(body).free.len();
         while let Some(record) = words.get(at..at + length + 1) {
             let (head, follows) = (record[0], record[length]);
             let whole = !matches!(follows, CUT | END);
             if head != steady || !whole || !consumer.takes(wanted::<FETCH>(&recipe.end)) {
                 break;
             }
-            self.repeat(body, slots, &record[1..]);
-            let rsp = self.execute::<C, FETCH>(thread, block, body, &recipe.end, slots, consumer);
-            self.step(body, slots);
+            self.repeat(body).begin(slots, &record[1..]);
+            let rsp = self.execute::<C, FETCH>(thread, block, body, &recipe.end, true, slots, consumer);
+            self.repeat(body).step(slots);
             slots[RSP as usize] = rsp;
             at += length;
         }
         at
     }
 
-    /// Slots that later records of a loop have.
+    /// What is special in a loop, which the block must be.
     #[inline]
-    fn free(&self, body: &Body) -> &[u8] {
-        &self.repeats[body.repeat as usize - 1].free
-    }
-
-    /// Fills in the values of a later iteration's record.
-    #[inline]
-    pub fn repeat(&self, body: &Body, slots: &mut Slots, values: &[u64]) {
-        for (&slot, &value) in self.free(body).iter().zip(values) {
-            slots[slot as usize] = value;
-        }
-    }
-
-    /// Moves the slots to the next iteration.
-    #[inline]
-    pub fn step(&self, body: &Body, slots: &mut Slots) {
-        let repeat = &self.repeats[body.repeat as usize - 1];
-        if repeat.plus {
-            repeat.moves.iter().for_each(|m| m.apply::<true>(slots));
-        } else {
-            repeat.moves.iter().for_each(|m| m.apply::<false>(slots));
-        }
+    pub fn repeat(&self, body: &Body) -> &Repeat {
+        &self.repeats[body.repeat as usize - 1]
     }
 }
 
@@ -626,7 +562,7 @@ impl Linear<'_> {
 }
 
 /// Values copied at once: a copy of fixed length is a few instructions, one of any length is a call.
-pub(crate) const COPIED: usize = 8;
+const COPIED: usize = 8;
 
 /// Puts a record's values, the first `n`, into their slots.
 #[inline(always)]
@@ -694,7 +630,7 @@ impl ThreadDecoder {
             if !hot.role.is_steady() {
                 capture(slots, &words[at + 1..], length - 1);
             } else if in_loop == Some(hot.block) {
-                recipes.repeat(body, slots, &words[at + 1..next]);
+                recipes.repeat(body).begin(slots, &words[at + 1..next]);
             } else {
                 break;
             }
@@ -709,12 +645,15 @@ impl ThreadDecoder {
                 Some(block) => {
                     recipes.execute_bending::<C, FETCH>(self.thread, (hot.block, block), body, exit, slots, consumer)
                 }
-                None => recipes.execute::<C, FETCH>(self.thread, hot.block, body, exit, slots, consumer),
+                None => {
+                    let again = hot.role.is_steady();
+                    recipes.execute::<C, FETCH>(self.thread, hot.block, body, exit, again, slots, consumer)
+                }
             };
             at = next;
             in_loop = None;
             if body.repeat != 0 && !left {
-                recipes.step(body, slots);
+                recipes.repeat(body).step(slots);
                 in_loop = Some(hot.block);
             }
             slots[RSP as usize] = rsp;
@@ -739,6 +678,10 @@ impl ThreadDecoder {
         let end = FIRST as usize + table.blocks()[block as usize].captured();
         let known = FIRST as usize..end.min(USABLE);
         slots[known.clone()].copy_from_slice(&self.slots[known]);
+        // What later iterations leave as it was.
+        if let Some(Recipe { body, end, .. }) = table.recipes().get(block) {
+            table.recipes().work(body, end, false, slots);
+        }
         Some(block)
     }
 

@@ -9,8 +9,9 @@
 //! **Invariant.** What [`ThreadDecoder::feed_records`] takes gives what [`ThreadDecoder::feed`] gives for its words; it leaves alone
 //! whatever that has no recipe for, or what follows may cut short.
 use crate::decode::{Consumer, ThreadDecoder};
-use crate::linear::{begin, capture, wanted, Body, Exit, Recipes, Slots, COPIED, NO_RECIPE, SLOTS, USABLE};
+use crate::linear::{begin, capture, wanted, Body, Exit, Recipes, NO_RECIPE};
 use crate::table::Table;
+use crate::work::{Slots, SLOTS, USABLE};
 use crate::DecodeError;
 use memtrail_model::{Access, Thread};
 use memtrail_translate::plan::{FIRST, RSP};
@@ -141,41 +142,38 @@ fn expand_plain(
 ) -> Expanded {
     let kinds = records.what.kinds.as_slice();
     let mut done = Expanded::default();
-    for pair in records.kinds.windows(2) {
-        let (Some(kind), Some(after)) = (kinds.get(pair[0] as usize), kinds.get(pair[1] as usize)) else {
+    let mut left = records.kinds;
+    // What follows the last one is not known.
+    while let [first, others @ .., _] = left {
+        let Some(kind) = kinds.get(*first as usize) else { break };
+        if !kind.plain || kind.steady && *in_loop != Some(kind.block) {
             break;
-        };
-        let Some(values) = records
-            .values
-            .get(done.values..)
-            .filter(|v| v.len() >= COPIED.max(kind.values.into()))
-        else {
-            break;
-        };
-        let Some(room) = room
-            .get_mut(done.accesses..)
-            .filter(|r| r.len() >= kind.exit.accesses.into())
-        else {
-            break;
-        };
-        if !kind.plain || after.cuts || kind.steady && *in_loop != Some(kind.block) {
+        }
+        let ends = kind.steady && kind.left;
+        let alike = others.iter().take_while(|&k| k == first && !ends).count();
+        let (values, room) = (&records.values[done.values..], &mut room[done.accesses..]);
+        let (each, accesses) = (usize::from(kind.values), usize::from(kind.exit.accesses));
+        let mut n = 1 + alike;
+        if n * each > values.len() || n * accesses > room.len() {
+            let fit = |all: usize, each: usize| all.checked_div(each).unwrap_or(n);
+            n = fit(values.len(), each).min(fit(room.len(), accesses)).min(n);
+        } else if kinds.get(left[n] as usize).is_none_or(|after| after.cuts) {
+            n = alike;
+        }
+        if n == 0 {
             break;
         }
         if kind.steady {
-            recipes.repeat(&kind.body, slots, values);
+            recipes.expand::<true>(thread, &kind.body, &kind.exit, n, (values, each), slots, room);
         } else {
-            capture(slots, values, kind.values.into());
+            recipes.expand::<false>(thread, &kind.body, &kind.exit, n, (values, each), slots, room);
         }
-        let rsp = recipes.expand(thread, &kind.body, &kind.exit, slots, room);
-        *in_loop = (kind.body.repeat != 0 && !kind.left).then(|| {
-            recipes.step(&kind.body, slots);
-            kind.block
-        });
-        slots[RSP as usize] = rsp;
-        done.records += 1;
-        done.values += kind.values as usize;
-        done.words += u64::from(kind.values) + 1;
-        done.accesses += kind.exit.accesses as usize;
+        *in_loop = (kind.body.repeat != 0 && !kind.left).then_some(kind.block);
+        left = &left[n..];
+        done.records += n;
+        done.values += n * each;
+        done.words += (n * (each + 1)) as u64;
+        done.accesses += n * accesses;
     }
     done
 }
@@ -260,7 +258,7 @@ impl ThreadDecoder {
                 continue;
             }
             if kind.steady {
-                recipes.repeat(body, slots, own);
+                recipes.repeat(body).begin(slots, own);
             } else {
                 capture(slots, all, own.len());
             }
@@ -272,11 +270,11 @@ impl ThreadDecoder {
             }
             let rsp = match bends {
                 Some(found) => recipes.execute_bending::<C, FETCH>(self.thread, found, body, exit, slots, consumer),
-                None => recipes.execute::<C, FETCH>(self.thread, *block, body, exit, slots, consumer),
+                None => recipes.execute::<C, FETCH>(self.thread, *block, body, exit, kind.steady, slots, consumer),
             };
             in_loop = None;
             if body.repeat != 0 && !kind.left {
-                recipes.step(body, slots);
+                recipes.repeat(body).step(slots);
                 in_loop = Some(*block);
             }
             slots[RSP as usize] = rsp;
