@@ -19,6 +19,7 @@ use crate::decode::{Fed, ThreadDecoder};
 use crate::interleave::{Segment, SLICE};
 use crate::{Block, DecodeError, Expander, Message, Piece, Sink, Table};
 use memtrail_model::{Access, AccessSink, Edge, Flow, LoopRun, Note, Thread};
+use memtrail_ring::message::FORKED;
 use memtrail_tracee::XsaveTable;
 use memtrail_translate::plan::Plan;
 use std::cell::{Cell, RefCell};
@@ -32,9 +33,6 @@ use std::thread::{Builder, JoinHandle};
 const QUEUE: usize = 16;
 /// Words that wait for their turn.
 const MOST_WAITING: usize = 8 << 20;
-
-/// How a forked process begins.
-const FORKED: u32 = 1;
 
 /// What the drain passes on.
 enum Item {

@@ -7,8 +7,10 @@
 /// collector derives it from the code with the same pure function the runtime used.
 pub const BLOCK: u32 = 1;
 /// `[process | parent << 32][pid | flags << 32]`: a process starts (parent `u32::MAX`: the first one).
-/// flags: 0 launched, 1 forked, 2 after exec.
+/// flags: 0 launched, 1 [`FORKED`], 2 after exec.
 pub const PROCESS: u32 = 2;
+/// How a process begins that is a copy of another.
+pub const FORKED: u32 = 1;
 /// `[thread | tid << 32][tsc]`: a thread starts.
 pub const THREAD: u32 = 3;
 /// `[thread | status << 32][tsc]`: a thread ends by itself.

@@ -349,7 +349,7 @@ fn fork(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64) 
         t.serial = thread;
         t.buffer = 0;
         if s.follow.load(Relaxed) != 0 {
-            process::begin(serial, parent, 1);
+            process::begin(serial, parent, memtrail_ring::message::FORKED);
         } else {
             let mut p = PROCESS.lock();
             p.quiet = true;

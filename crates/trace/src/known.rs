@@ -8,6 +8,7 @@ use crate::reader::{Chunk, Ending, Reader};
 use crate::{blocks, events, Error, Totals};
 use memtrail_collect::{DecodeError, Message, Names, Table, XsaveTable};
 use memtrail_model::Thread;
+use memtrail_ring::message::FORKED;
 use memtrail_ring::record::FIRST_BLOCK;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Seek};
@@ -167,7 +168,6 @@ impl Known {
 
     /// Processes that began as copies of others, and those.
     pub fn forks(&self) -> BTreeMap<u32, u32> {
-        const FORKED: u32 = 1;
         let fork = |(_, message): &(u32, Message)| match *message {
             Message::Process {
                 process,

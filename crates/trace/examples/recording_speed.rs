@@ -1,4 +1,4 @@
-//! How fast a recording is compressed, on one core, and replayed: `speed FILE`. Prints JSON, for `cargo xtask bench record`.
+//! How fast a recording is compressed, on one core, and replayed: `recording_speed FILE`. Prints JSON, for `cargo xtask bench record`.
 //!
 //! Its records are taken out of it, counted, and compressed once more, in pieces as large as a recorder's and with their leaves numbered by
 //! the counting, as a recorder has them; and its accesses are replayed into a
@@ -100,7 +100,7 @@ fn best<T>(mut run: impl FnMut() -> Result<T, Box<dyn Error>>) -> Result<(f64, T
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let path = std::env::args().nth(1).ok_or("speed FILE")?;
+    let path = std::env::args().nth(1).ok_or("recording_speed FILE")?;
     let mut reader = Reader::open(BufReader::new(File::open(path)?))?;
     let known = Known::read(&mut reader)?;
     let pieces = pieces(&mut reader, &known)?;

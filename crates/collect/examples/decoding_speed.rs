@@ -1,7 +1,7 @@
 //! How fast records are counted and expanded: records a command in memory, then decodes it, also one access after the
 //! other, to see that the fast ways give the same.
 //!
-//! `cargo run --release -p memtrail-collect --example speed -- gzip -c FILE`
+//! `cargo run --release -p memtrail-collect --example decoding_speed -- gzip -c FILE`
 //!
 //! Prints the best of several passes; what the command writes goes to standard output as ever.
 use memtrail_collect::{
