@@ -15,24 +15,31 @@ use crate::follow::Turn;
 use crate::points::Points;
 use crate::table::{Block, Hot, Table};
 use crate::work::{Slots, Work, Works, SLOTS, USABLE, ZERO};
-use memtrail_model::{Access, Kind, Point, Thread};
+use memtrail_model::{Access, Kind, Thread};
 use memtrail_ring::record::{CUT, END};
 use memtrail_translate::plan::{Addr, Lin, LoopPlan, PlannedAccess, Shape, Step, FIRST, RSP};
 
-/// A plain access at a constant distance from a slot.
+/// A plain access at a constant distance from a slot, as it will be but for two things: its address is the distance, and its thread the slot. So one is made of
+/// the other by copying.
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct LinearAccess {
-    c: u64,
-    /// The instruction.
-    pc: u64,
-    point: Point,
-    size: u16,
-    slot: u8,
-    kind: Kind,
-}
+struct LinearAccess(Access);
 
-const _: () = assert!(size_of::<LinearAccess>() == 24);
+impl LinearAccess {
+    fn new(access: Access, slot: u8) -> LinearAccess {
+        LinearAccess(Access {
+            thread: Thread(slot.into()),
+            ..access
+        })
+    }
+
+    #[inline(always)]
+    fn at(&self, thread: Thread, slots: &Slots) -> Access {
+        let LinearAccess(mut access) = *self;
+        access.addr = access.addr.wrapping_add(slots[access.thread.0 as u8 as usize]);
+        access.thread = thread;
+        access
+    }
+}
 
 /// The address with its segment as one form.
 fn linear(addr: &Addr) -> Option<Lin> {
@@ -72,14 +79,15 @@ fn access_of(block: &Block, access: &PlannedAccess, points: &Points, works: &mut
         return None;
     };
     let (slot, c) = works.base(&linear(addr)?)?;
-    Some(LinearAccess {
-        c,
+    let access = Access {
         pc: block.plan.instruction(access.insn).0,
+        addr: c,
+        size: *size,
         point: points.own,
-        size: u16::try_from(*size).ok()?,
-        slot,
+        thread: Thread(0),
         kind: access.kind,
-    })
+    };
+    Some(LinearAccess::new(access, slot))
 }
 
 /// How a slot moves from one iteration to the next: by a constant and a multiple of another slot.
@@ -230,15 +238,15 @@ impl Recipes {
         }
         let fetch = |insn: u16| {
             let (pc, size) = block.plan.instruction(insn);
-            LinearAccess {
-                c: pc,
+            let access = Access {
                 pc,
-                // `make` has seen that it fits.
-                size: size as u16,
+                addr: pc,
+                size,
                 point: block.fetch_point(insn),
-                slot: ZERO,
+                thread: Thread(0),
                 kind: Kind::Fetch,
-            }
+            };
+            LinearAccess::new(access, ZERO)
         };
         let accesses = part(&self.accesses, recipe.body.accesses, recipe.end.accesses);
         self.fetching.extend(block.with_fetches(accesses, fetch));
@@ -256,10 +264,6 @@ impl Recipes {
     fn make(&mut self, block: &Block) -> Option<Recipe> {
         let plan = &block.plan;
         if plan.slots() > USABLE || matches!(plan.looping, Some(LoopPlan::Affine { .. })) {
-            return None;
-        }
-        let fits = |insn: u16| u16::try_from(plan.instruction(insn).1).is_ok();
-        if !(0..plan.insn_offsets.len() as u16).all(fits) {
             return None;
         }
         let mut works = Works::new(plan);
@@ -549,14 +553,7 @@ impl Linear<'_> {
     #[inline]
     pub fn write(&self, room: &mut [Access]) {
         for (access, place) in self.accesses.iter().zip(room) {
-            *place = Access {
-                thread: self.thread,
-                pc: access.pc,
-                kind: access.kind,
-                addr: self.slots[access.slot as usize].wrapping_add(access.c),
-                size: access.size.into(),
-                point: access.point,
-            };
+            *place = access.at(self.thread, self.slots);
         }
     }
 }
