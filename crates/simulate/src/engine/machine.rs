@@ -2,6 +2,7 @@
 use super::cache::{Cache, Traits, DIRTY, PREFETCHED};
 use super::fast::Request;
 use super::shadow::Class;
+use super::steps::Steps;
 use super::words::{WordMap, Words};
 use crate::config::{Inclusion, Prefetch, Write};
 use crate::counts::{LevelCounts, PointCounts, Requests, Traffic};
@@ -243,6 +244,14 @@ impl Ledger {
         }
     }
 
+    /// Accesses of a kind that missed, and have no class.
+    pub fn missed_some(&mut self, kind: Kind, by: u32, misses: u64) {
+        let requests = self.requests(kind);
+        requests.requests += misses;
+        requests.misses += misses;
+        self.point(by).misses += misses;
+    }
+
     /// Accesses of a kind that hit.
     pub fn found(&mut self, kind: Kind, by: u32, hits: u64, spatial: u64) {
         self.requests(kind).requests += hits;
@@ -260,11 +269,11 @@ impl Ledger {
         }
     }
 
-    /// A line leaves this level, and is written back if it is dirty: counted without a branch, which could not be foreseen.
+    /// Lines leave this level: so many are written back.
     #[inline(always)]
-    pub fn wrote_back(&mut self, owner: u32, dirty: bool) {
-        self.traffic.writebacks += u64::from(dirty);
-        self.point(owner).writebacks += u64::from(dirty);
+    pub fn wrote_back(&mut self, owner: u32, times: u64) {
+        self.traffic.writebacks += times;
+        self.point(owner).writebacks += times;
     }
 
     /// A demand access misses a line: had it been there?
@@ -275,15 +284,15 @@ impl Ledger {
         }
     }
 
-    /// A line was evicted.
+    /// Lines were evicted of which the same was known.
     #[inline(always)]
-    pub fn evicted(&mut self, traits: &Traits, old: &Meta, by: u32) {
+    pub fn evicted(&mut self, traits: &Traits, old: &Meta, by: u32, times: u64) {
         let owner = old.owner;
         let counts = self.point(owner);
-        counts.evictions += 1;
-        counts.used_bytes += traits.used_bytes(old);
+        counts.evictions += times;
+        counts.used_bytes += traits.used_bytes(old) * times;
         if let Some(evictors) = &mut self.evictors {
-            *evictors.at(pair(owner, by)) += 1;
+            *evictors.at(pair(owner, by)) += times;
         }
     }
 }
@@ -328,6 +337,8 @@ pub(super) struct Machine {
     pub moved: Option<Meta>,
     /// What looking for repetitions may still cost, in accesses.
     pub credit: u64,
+    /// A loop that goes by lines.
+    pub steps: Steps,
     /// Between the levels of the short way.
     pub queues: (Vec<Request>, Vec<Request>),
     /// Accesses that were counted without being simulated.
@@ -512,7 +523,7 @@ impl Machine {
         let cache = &mut self.caches[at];
         let (traits, below) = (cache.traits, cache.below);
         lose(&mut cache.gone, line, &old, origin.point);
-        self.levels[cache.level].ledger.evicted(&traits, &old, origin.point);
+        self.levels[cache.level].ledger.evicted(&traits, &old, origin.point, 1);
         let addr = line << traits.shift;
         if traits.inclusion == Inclusion::Inclusive && self.invalidate(at, addr, traits.line, origin) {
             old.flags |= DIRTY;
@@ -521,7 +532,7 @@ impl Machine {
         if let Some(below) = exclusive {
             self.take_in(below, line, old, origin);
         } else if old.flags & DIRTY != 0 && traits.write != Write::None {
-            self.levels[self.caches[at].level].ledger.wrote_back(old.owner, true);
+            self.levels[self.caches[at].level].ledger.wrote_back(old.owner, 1);
             if let Some(below) = below {
                 let origin = origin.untouching(old.owner);
                 self.write_back(below, addr, traits.line, &origin);
@@ -557,7 +568,7 @@ impl Machine {
                     }
                     let level = &mut self.levels[cache.level].ledger;
                     level.traffic.invalidations += 1;
-                    level.evicted(&cache.traits, &old, origin.point);
+                    level.evicted(&cache.traits, &old, origin.point, 1);
                     lose(&mut cache.gone, line, &old, origin.point);
                     dirty |= old.flags & DIRTY != 0;
                 }
@@ -607,7 +618,7 @@ impl Machine {
             }
         }
         if goes_on {
-            self.levels[self.caches[at].level].ledger.wrote_back(origin.owner, true);
+            self.levels[self.caches[at].level].ledger.wrote_back(origin.owner, 1);
             if let Some(below) = self.caches[at].below {
                 self.write_back(below, addr, len, origin);
             }
@@ -632,7 +643,7 @@ impl Machine {
             }
             meta.flags &= !DIRTY;
             let (owner, below) = (meta.owner, cache.below);
-            self.levels[cache.level].ledger.wrote_back(owner, true);
+            self.levels[cache.level].ledger.wrote_back(owner, 1);
             if let Some(below) = below {
                 let addr = line << traits.shift;
                 let origin = Origin::of(owner, addr, 1).untouching(owner);

@@ -12,6 +12,7 @@ mod fast;
 mod looped;
 mod machine;
 mod shadow;
+mod steps;
 mod warp;
 mod words;
 
@@ -77,6 +78,7 @@ impl Simulator {
                 levels: hierarchy.levels.iter().map(level).collect(),
                 moved: None,
                 credit: warp::CREDIT,
+                steps: Default::default(),
                 queues: Default::default(),
                 skipped: 0,
             },

@@ -180,8 +180,27 @@ macro_rules! ordered {
     };
 }
 
+/// Does something with those that are LRU, of few ways.
+macro_rules! lru {
+    ($self:expr, $sets:ident => $do:expr, else $other:expr) => {
+        match $self {
+            AnySets::FullLru8($sets) => $do,
+            AnySets::FullLru16($sets) => $do,
+            AnySets::Lru4($sets) => $do,
+            AnySets::Lru8($sets) => $do,
+            AnySets::Lru16($sets) => $do,
+            _ => $other,
+        }
+    };
+}
+pub(crate) use lru;
+
 /// For those that consist of lines in an order and nothing else.
 impl AnySets {
+    /// How many ways, if they are LRU and few.
+    pub fn lru_ways(&self) -> Option<usize> {
+        lru!(self, sets => Some(sets.ways()), else None)
+    }
     pub fn has_order(&self) -> bool {
         ordered!(self, _sets => true, else false)
     }

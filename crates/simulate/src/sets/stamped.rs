@@ -149,6 +149,25 @@ impl<const N: usize, const MOVE: bool, const FULL: bool> StampedSets<N, MOVE, FU
         (set * if FULL { N } else { self.ways } + way) as u32
     }
 
+    pub fn ways(&self) -> usize {
+        self.ways
+    }
+
+    /// Whether a line is in the set of a slot, or would be.
+    #[inline(always)]
+    pub fn share(&self, line: u64, slot: u32) -> bool {
+        self.set(line) == slot as usize / if FULL { N } else { self.ways }
+    }
+
+    /// The line in a slot was used at some time, and perhaps later.
+    #[inline(always)]
+    pub fn used(&mut self, slot: u32, time: u64) {
+        let ways = if FULL { N } else { self.ways };
+        let (set, way) = (slot as usize / ways, slot as usize % ways);
+        let stamp = &mut self.sets[set].stamps[way];
+        *stamp = (*stamp).max(time + way as u64);
+    }
+
     /// The lines of a set from the last used (of FIFO: placed) to the next to go, with what is known of them.
     pub fn in_order(&self, set: usize) -> impl Iterator<Item = (u64, Meta)> + '_ {
         let set = &self.sets[set];
