@@ -251,6 +251,9 @@ impl Machine {
         let level = self.caches[first].level;
         for access in run.body {
             self.levels[level].know(access.point.0);
+            if self.noted.wants() {
+                self.noted.note(access.point.0);
+            }
         }
         let mut steps = std::mem::take(&mut self.steps);
         let by_lines = self.caches[first]
@@ -270,6 +273,10 @@ impl Machine {
             };
             Watch::new(self, first, space, &repeat)
         });
+        if watch.is_some() {
+            self.noted.begin();
+            run.body.iter().for_each(|access| self.noted.note(access.point.0));
+        }
         let mut left = run.trips;
         while left > 0 {
             let next = watch.as_ref().map_or(0, Watch::next);
@@ -293,6 +300,9 @@ impl Machine {
                 }
                 left -= skipped;
             }
+        }
+        if watch.is_some() {
+            self.noted.end();
         }
         self.steps = steps;
     }
@@ -353,7 +363,11 @@ fn movers(run: &LoopRun<'_>) -> Option<Vec<Mover>> {
         let (first, end) = (i128::from(access.addr), i128::from(access.addr) + way);
         let high = first.max(end) + i128::from(access.size.max(1)) - 1;
         Some(Mover {
+            kind: access.kind,
             shift: access.stride,
+            first: access.addr,
+            size: access.size,
+            grain: 0,
             low: u64::try_from(first.min(end)).ok()?,
             high: u64::try_from(high).ok()?,
         })

@@ -96,6 +96,14 @@ pub(super) struct LevelState {
     pub ledger: Ledger,
 }
 
+/// What a level had counted at some time.
+#[derive(Clone, Debug)]
+pub(super) struct Mark {
+    points: Vec<PointCounts>,
+    traffic: Traffic,
+    evictors: Option<Words>,
+}
+
 /// What is counted less often.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
@@ -164,25 +172,42 @@ impl LevelState {
     }
 
     /// Enters all hits in the ledger.
-    pub fn enter(&mut self) {
+    fn enter(&mut self) {
         for (point, hits) in self.hits.iter_mut().enumerate().filter(|(_, hits)| hits.0 > 0) {
             std::mem::take(hits).add_to(self.ledger.point(point as u32));
         }
         self.hits_at_most = 0;
     }
 
-    /// Counts what has been counted since `before` so many times more. All hits are in the ledger, in both.
-    pub fn repeat(&mut self, before: &LevelState, times: u64) {
-        let (ledger, before) = (&mut self.ledger, &before.ledger);
-        let nothing = PointCounts::default();
-        for (i, now) in ledger.points.iter_mut().enumerate() {
-            let before = before.points.get(i).unwrap_or(&nothing);
-            *now += (*now - *before) * times;
+    /// What has been counted so far, of so many points.
+    pub fn mark(&self, points: &[u32]) -> Mark {
+        let counts = |&point: &u32| {
+            let at = point as usize;
+            let mut counts = self.ledger.points.get(at).copied().unwrap_or_default();
+            self.hits.get(at).copied().unwrap_or_default().add_to(&mut counts);
+            counts
+        };
+        Mark {
+            points: points.iter().map(counts).collect(),
+            traffic: self.ledger.traffic,
+            evictors: self.ledger.evictors.clone(),
         }
-        ledger.traffic += (ledger.traffic - before.traffic) * times;
-        for (pair, now) in ledger.evictors.iter_mut().flat_map(Words::iter_mut) {
-            let before = before.evictors.as_ref().map_or(0, |evictors| evictors.get(pair));
-            *now += times * (*now - before);
+    }
+
+    /// Counts what was counted between two marks so many times more. No other points than these had to do with it.
+    pub fn repeat(&mut self, points: &[u32], before: &Mark, after: &Mark, times: u64) {
+        let ledger = &mut self.ledger;
+        for (&point, (before, after)) in points.iter().zip(before.points.iter().zip(&after.points)) {
+            *ledger.point(point) += (*after - *before) * times;
+        }
+        ledger.traffic += (after.traffic - before.traffic) * times;
+        if let (Some(evictors), Some(before), Some(after)) = (&mut ledger.evictors, &before.evictors, &after.evictors) {
+            for (pair, n) in after.iter() {
+                let more = (n - before.get(pair)) * times;
+                if more > 0 {
+                    *evictors.at(pair) += more;
+                }
+            }
         }
     }
 
@@ -329,6 +354,46 @@ struct Looked {
     class: Option<Class>,
 }
 
+/// The reference points of the accesses since the outermost loop began that is watched.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    pub points: Vec<u32>,
+    /// By point.
+    seen: Vec<bool>,
+    /// Loops that are watched.
+    loops: u32,
+}
+
+impl Noted {
+    pub fn begin(&mut self) {
+        if self.loops == 0 {
+            self.points
+                .drain(..)
+                .for_each(|point| self.seen[point as usize] = false);
+        }
+        self.loops += 1;
+    }
+
+    pub fn end(&mut self) {
+        self.loops -= 1;
+    }
+
+    pub fn wants(&self) -> bool {
+        self.loops > 0
+    }
+
+    #[inline]
+    pub fn note(&mut self, point: u32) {
+        let at = point as usize;
+        if self.seen.len() <= at {
+            self.seen.resize(at + 1, false);
+        }
+        if !std::mem::replace(&mut self.seen[at], true) {
+            self.points.push(point);
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Machine {
     pub caches: Vec<Cache>,
@@ -337,6 +402,9 @@ pub(super) struct Machine {
     pub moved: Option<Meta>,
     /// What looking for repetitions may still cost, in accesses.
     pub credit: u64,
+    /// How many lines for each of the caches' a loop brings before there is nothing in them that was there before it, by experience.
+    pub forget: u64,
+    pub noted: Noted,
     /// A loop that goes by lines.
     pub steps: Steps,
     /// Between the levels of the short way.

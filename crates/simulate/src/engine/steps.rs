@@ -4,8 +4,8 @@
 //!
 //! **Idea.** An access is dealt with when it comes to a line, for as long as it stays there. That is exact because nothing can happen to the line meanwhile: before an access, those before it in
 //! the body and, of the iteration before, those behind it were the last to use lines; so the lines that accesses are on are among the last used, and are not evicted if the body has no more accesses than a set has ways.
-//! Whoever stays on a line hits. The order of the other lines of a set is exact if the last use of a line is written down when an access leaves it. Those that accesses are
-//! on come before them, which has to be so in the set only when somebody misses there.
+//! Whoever stays on a line hits. And since it is known how long that will be, the time of the line's last use is written down when the access comes to it: until then no other line of the
+//! set is later, as it should be, and after that the order of lines is what it should be.
 //!
 //! **Who touches first.** Bytes of a line are touched for all of the stay at once. Accesses of the same size and stride, each at multiples of its size, either never touch the same bytes or one is ahead and comes to
 //! every line before the other: only in the first iteration may they come to one together, and then those ahead touch first. Others must not share lines.
@@ -31,13 +31,11 @@ struct Lane {
     /// Iterations on a line, but for the first and the last, and what they touch.
     stay: u64,
     bits: u64,
-    /// Where its line is.
-    slot: u32,
     /// What it makes of a line.
     flags: u32,
-    /// When in an iteration it uses its line for the first and for the last time.
-    first: u64,
+    /// Its last place in the body, and how long after the beginning of the iteration in which it comes to a line it uses that for the last time.
     last: u64,
+    leaves: u64,
     kind: Kind,
     point: u32,
     spatial: u64,
@@ -75,10 +73,9 @@ impl Lane {
             next: 0,
             stay: 0,
             bits: 0,
-            slot: 0,
             flags: if access.kind == Kind::Write { traits.dirty } else { 0 },
-            first: position,
             last: position,
+            leaves: 0,
             kind: access.kind,
             point: access.point.0,
             spatial: 0,
@@ -129,6 +126,9 @@ impl Lane {
     /// What it touches of a line of at most 64 bytes in so many iterations from here.
     fn touches(&self, from: u64, iterations: u64) -> u64 {
         let piece = u64::MAX >> (64 - self.size);
+        if self.stride == self.size {
+            return u64::MAX >> (64 - self.size * iterations) << from;
+        }
         let places = (0..iterations).map(|i| from.wrapping_add(self.stride.wrapping_mul(i)));
         places.fold(0, |bits, place| bits | piece << place)
     }
@@ -147,22 +147,26 @@ impl Lane {
         }
     }
 
-    /// It comes to its line. Returns whether that is there.
+    /// It comes to its line, and stays for so many iterations. Returns where the line is, if it is there.
     #[inline(always)]
-    fn finds(&mut self, sets: &mut impl Sets, pass: &mut Pass, bits: u64, iterations: u64, time: u64) -> bool {
-        let Some((slot, meta)) = sets.look_up_at(self.line, time) else {
-            return false;
-        };
-        self.slot = slot;
+    fn finds(&mut self, sets: &mut impl Sets, pass: &mut Pass, bits: u64, stay: u64, time: u64) -> Option<u32> {
+        let (slot, meta) = sets.look_up_at(self.line, time)?;
         pass.ledger.find(meta, self.point);
         meta.flags |= self.flags;
-        self.touch(&mut meta.touched, bits, iterations);
-        true
+        self.touch(&mut meta.touched, bits, stay);
+        Some(slot)
     }
 
-    /// Brings its line in. `asked` are the bits of its first access.
+    /// Brings its line in; `asked` are the bits of its first access. Returns where.
     #[inline(always)]
-    fn brings(&mut self, sets: &mut impl Sets, pass: &mut Pass, bits: u64, time: u64, asked: impl Fn(&Lane) -> u64) {
+    fn brings(
+        &mut self,
+        sets: &mut impl Sets,
+        pass: &mut Pass,
+        bits: u64,
+        time: u64,
+        asked: impl Fn(&Lane) -> u64,
+    ) -> u32 {
         self.misses += 1;
         if pass.out.is_some() {
             pass.ask(self.line, asked(self), self.kind, self.point);
@@ -173,7 +177,6 @@ impl Lane {
             flags: self.flags,
         };
         let placed = sets.place_at(self.line, meta, time);
-        self.slot = placed.slot;
         if let Some((line, old)) = placed.evicted {
             if old != self.evicted.0 {
                 self.count_evicted(pass);
@@ -182,6 +185,7 @@ impl Lane {
             self.evicted.1 += 1;
             pass.send_back(line, &old, self.point);
         }
+        placed.slot
     }
 
     #[inline(never)]
@@ -197,6 +201,8 @@ impl Lane {
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     lanes: Vec<Lane>,
+    /// Where each one's first line is.
+    slots: Vec<u32>,
     /// Lanes that move, those that are ahead of others before them.
     ahead: Vec<usize>,
     /// Those that are where one before them in the body is, which always hit.
@@ -239,6 +245,7 @@ impl Steps {
             }
             self.lanes.push(lane);
         }
+        self.slots.resize(self.lanes.len(), 0);
         if meet {
             let lanes = &self.lanes;
             let ahead = |at: &usize| match lanes[*at].stride as i64 > 0 {
@@ -284,34 +291,30 @@ impl Steps {
     #[inline(never)]
     pub fn go<const N: usize, const FULL: bool>(&mut self, sets: &mut StampedSets<N, MOVES, FULL>, pass: &mut Pass) {
         let tick = StampedSets::<N, MOVES, FULL>::TICK;
-        let (end, length) = (self.end, self.length * tick);
+        let (end, length, line) = (self.end, self.length * tick, pass.traits.line);
         if self.at == 0 {
             self.began = sets.time() + tick;
             self.first_iteration(sets, pass);
         }
-        let (mut at, began, lanes) = (self.at, self.began, self.lanes.as_mut_slice());
+        let (mut at, began) = (self.at, self.began);
         while at < end {
             let now = began + at * length;
             let mut next = end;
-            for i in 0..lanes.len() {
-                let lane = &mut lanes[i];
+            for lane in &mut self.lanes {
                 if lane.next == at {
-                    sets.used(lane.slot, now - length + lane.last * tick);
                     lane.line = lane.line.wrapping_add(lane.hop);
                     lane.next = at + lane.stay;
-                    let (mut stay, mut bits) = (lane.stay, lane.bits);
+                    let (mut stay, mut bits, mut time) = (lane.stay, lane.bits, now + lane.leaves);
                     if lane.next > end {
-                        (stay, bits) = lane.shorter(at, end, pass.traits.line);
+                        (stay, bits) = lane.shorter(at, end, line);
+                        time = began + (end - 1) * length + lane.last * tick;
                     }
-                    let time = now + lane.first * tick;
-                    if !lane.finds(sets, pass, bits, stay, time) {
+                    if lane.finds(sets, pass, bits, stay, time).is_none() {
                         lane.spatial += stay - 1;
-                        make_room(sets, lanes, i, now, length);
-                        let line = pass.traits.line;
-                        lanes[i].brings(sets, pass, bits, time, |lane| lane.shorter(at, at + 1, line).1);
+                        lane.brings(sets, pass, bits, time, |lane| lane.shorter(at, at + 1, line).1);
                     }
                 }
-                next = next.min(lanes[i].next);
+                next = next.min(lane.next);
             }
             at = next;
             if pass.out.as_ref().is_some_and(|out| out.len() >= QUEUE) {
@@ -320,12 +323,8 @@ impl Steps {
         }
         self.at = at;
         if at == end {
-            let now = began + end * length;
-            for lane in lanes {
-                sets.used(lane.slot, now - length + lane.last * tick);
-                lane.count_evicted(pass);
-            }
-            sets.set_time(now);
+            self.lanes.iter_mut().for_each(|lane| lane.count_evicted(pass));
+            sets.set_time(began + end * length);
         }
     }
 
@@ -335,26 +334,33 @@ impl Steps {
         sets: &mut StampedSets<N, MOVES, FULL>,
         pass: &mut Pass,
     ) {
-        let traits = *pass.traits;
+        let tick = StampedSets::<N, MOVES, FULL>::TICK;
+        let (traits, length) = (*pass.traits, self.length * tick);
         let within = traits.line - 1;
-        for lane in &mut self.lanes {
+        self.at = self.end;
+        for (lane, slot) in self.lanes.iter_mut().zip(&mut self.slots) {
+            let from = lane.addr & within;
             lane.line = lane.addr >> traits.shift;
             lane.next = self.end;
-            let bits = lane.touches(lane.addr & within, 1);
-            let time = self.began + lane.first * StampedSets::<N, MOVES, FULL>::TICK;
-            if !lane.finds(sets, pass, bits, 1, time) {
-                lane.brings(sets, pass, bits, time, |_| bits);
+            if lane.stride != 0 {
+                lane.leaves = (lane.stay - 1) * length + lane.last * tick;
+                lane.next = lane.stays(from, traits.line).min(self.end);
+                self.at = self.at.min(lane.next);
             }
+            let bits = lane.touches(from, 1);
+            let time = self.began + (lane.next - 1) * length + lane.last * tick;
+            let found = lane.finds(sets, pass, bits, 1, time);
+            *slot = found.unwrap_or_else(|| lane.brings(sets, pass, bits, time, |_| bits));
         }
-        self.at = self.end;
         for &i in &self.ahead {
-            let lane = &mut self.lanes[i];
+            let (lane, slot) = (&mut self.lanes[i], self.slots[i]);
             let from = lane.addr & within;
-            let stay = lane.stays(from, traits.line).min(self.end);
-            let more = lane.touches(from, stay) & !lane.touches(from, 1);
-            lane.touch(&mut sets.meta(lane.slot).touched, more, stay - 1);
-            lane.next = stay;
-            self.at = self.at.min(stay);
+            let more = lane.touches(from, lane.next) & !lane.touches(from, 1);
+            lane.touch(&mut sets.meta(slot).touched, more, lane.next - 1);
+        }
+        // Of those on the same line, the one that is ahead may have come to it last.
+        for (lane, &slot) in self.lanes.iter().zip(&self.slots) {
+            sets.used(slot, self.began + (lane.next - 1) * length + lane.last * tick);
         }
     }
 }
@@ -365,22 +371,5 @@ impl Lane {
     fn shorter(&self, at: u64, end: u64, line: u64) -> (u64, u64) {
         let addr = self.addr.wrapping_add(self.stride.wrapping_mul(at));
         (end - at, self.touches(addr & (line - 1), end - at))
-    }
-}
-
-/// One lane misses in an iteration that begins `now`: in the order of the set, what the others are on comes first.
-#[inline(always)]
-fn make_room<const N: usize, const FULL: bool>(
-    sets: &mut StampedSets<N, MOVES, FULL>,
-    lanes: &[Lane],
-    which: usize,
-    now: u64,
-    length: u64,
-) {
-    for (i, other) in lanes.iter().enumerate() {
-        if sets.share(lanes[which].line, other.slot) && i != which {
-            let begun = if i < which { now } else { now - length };
-            sets.used(other.slot, begun + other.last * StampedSets::<N, MOVES, FULL>::TICK);
-        }
     }
 }

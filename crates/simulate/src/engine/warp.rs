@@ -15,18 +15,17 @@
 //! The period is computed, not searched: the least number of iterations after which all classes have moved by whole lines, and by
 //! the same number of sets, in every cache. Where it is too long, or there is memory of other kinds (random replacement, prefetchers, miss classes), nothing is left out.
 use super::cache::Cache;
-use super::machine::{LevelState, Machine};
+use super::machine::{Machine, Mark};
 use crate::config::{Inclusion, Prefetch};
-use crate::sets::{Meta, Sets};
+use crate::sets::{Entry, Sets};
 use memtrail_model::{Mover, Repeat};
 
-/// Fewer repetitions than this are not worth looking for.
-const FEWEST_PERIODS: u64 = 4;
 /// Comparisons that fail before a loop is given up.
 const ATTEMPTS: u32 = 24;
 
-/// After so many accesses for each line of the caches, there probably is nothing in them that was there before.
-const FORGET: u64 = 4;
+/// After so many other lines for each line of the caches, there probably is nothing in them that was there before: at first, and at most.
+pub(super) const FORGET: u64 = 2;
+const MOST_TO_FORGET: u64 = 8;
 
 /// A line that is remembered and compared costs as much as so many accesses.
 const COST: u64 = 4;
@@ -37,15 +36,20 @@ pub(super) const CREDIT: u64 = 1 << 24;
 
 /// Lines that move alike: in the whole loop they lie in these ranges of addresses.
 #[derive(Clone, Debug)]
-struct Class {
+pub(super) struct Class {
     /// In one iteration.
-    shift: u64,
+    pub shift: u64,
     /// In order, and apart from each other.
     ranges: Vec<(u64, u64)>,
 }
 
 impl Class {
-    fn touches(&self, low: u64, high: u64) -> bool {
+    /// How many bytes lie in its ranges.
+    fn bytes(&self) -> u64 {
+        self.ranges.iter().map(|&(low, high)| high - low).sum()
+    }
+
+    pub fn touches(&self, low: u64, high: u64) -> bool {
         let behind = self.ranges.partition_point(|&(from, _)| from <= high);
         behind > 0 && self.ranges[behind - 1].1 >= low
     }
@@ -53,26 +57,55 @@ impl Class {
 
 /// The caches of a loop as they were after some iteration.
 #[derive(Clone, Debug)]
-struct Snapshot {
+pub(super) struct Snapshot {
     /// By cache: lines in order, set after set.
-    caches: Vec<Contents>,
-    levels: Vec<LevelState>,
+    pub caches: Vec<Contents>,
+    /// By level: what it had counted, of the points that had been noted.
+    marks: Vec<Mark>,
+    points: usize,
+}
+
+impl Snapshot {
+    pub fn of(machine: &Machine, path: &[usize]) -> Snapshot {
+        let points = &machine.noted.points;
+        Snapshot {
+            caches: path.iter().map(|&at| Contents::of(&machine.caches[at])).collect(),
+            marks: machine.levels.iter().map(|level| level.mark(points)).collect(),
+            points: points.len(),
+        }
+    }
+
+    /// Whether all that has counted anything between is in both.
+    pub fn knows_points_of(&self, later: &Snapshot) -> bool {
+        self.points == later.points
+    }
+
+    /// Counts what was counted up to a later one so many times more.
+    pub fn repeat(&self, later: &Snapshot, machine: &mut Machine, times: u64) {
+        let points = &machine.noted.points[..self.points];
+        for (level, (before, after)) in machine.levels.iter_mut().zip(self.marks.iter().zip(&later.marks)) {
+            level.repeat(points, before, after, times);
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
-struct Contents {
-    lines: Vec<(u64, Meta)>,
+pub(super) struct Contents {
+    pub lines: Vec<Entry>,
     /// Where each set begins, and where the last ends.
-    begins: Vec<u32>,
+    pub begins: Vec<u32>,
+    /// When the last look-up was.
+    pub time: u64,
 }
 
 impl Contents {
     fn of(cache: &Cache) -> Contents {
-        let mut contents = Contents::default();
-        cache.sets.each_in_order(|set| {
-            contents.begins.push(contents.lines.len() as u32);
-            contents.lines.extend(set);
-        });
+        let mut contents = Contents {
+            lines: Vec::with_capacity(cache.lines),
+            begins: Vec::with_capacity(cache.sets.count() + 1),
+            time: cache.sets.last_time(),
+        };
+        cache.sets.in_order(&mut contents.lines, &mut contents.begins);
         contents.begins.push(contents.lines.len() as u32);
         contents
     }
@@ -81,7 +114,7 @@ impl Contents {
         self.begins.len() - 1
     }
 
-    fn set(&self, set: usize) -> &[(u64, Meta)] {
+    fn set(&self, set: usize) -> &[Entry] {
         &self.lines[self.begins[set] as usize..self.begins[set + 1] as usize]
     }
 }
@@ -90,8 +123,6 @@ impl Contents {
 #[derive(Debug)]
 pub(super) struct Watch {
     classes: Vec<Class>,
-    /// Iterations after which states are compared.
-    period: u64,
     /// The caches it goes through, from the first outwards.
     path: Vec<usize>,
     /// Accesses of an iteration.
@@ -102,6 +133,9 @@ pub(super) struct Watch {
     passed: u64,
     wait: u64,
     before: Option<Snapshot>,
+    /// After so many iterations of a period the loop's last ends, and how it was after those of this.
+    rest: u64,
+    middle: Option<Snapshot>,
     attempts: u32,
 }
 
@@ -124,22 +158,9 @@ fn lengthen(period: u64, distance: u64, modulus: u64) -> Option<u64> {
 impl Watch {
     /// A loop of `trips` iterations, if it may be worth watching.
     pub fn new(machine: &Machine, first: usize, space: u64, repeat: &Repeat<'_>) -> Option<Watch> {
-        let &Repeat {
-            trips,
-            accesses,
-            movers,
-            ..
-        } = repeat;
-        let mut path = vec![first];
-        while let Some(below) = path.last().and_then(|&at| machine.caches[at].below) {
-            path.push(below);
-        }
+        let &Repeat { trips, accesses, .. } = repeat;
+        let (path, classes) = path_and_classes(machine, first, space, repeat)?;
         let caches = || path.iter().map(|&at| &machine.caches[at]);
-        if caches().any(|cache| !cache.can_warp()) {
-            return None;
-        }
-        let longest = caches().map(|cache| cache.traits.line).max()?;
-        let classes = classes(movers, space, longest)?;
         let mut period = 1;
         for cache in caches() {
             let (line, span) = (cache.traits.line, cache.traits.line * cache.sets.count() as u64);
@@ -147,27 +168,28 @@ impl Watch {
                 period = lengthen(period, class.shift, line)?;
                 period = lengthen(period, class.shift.wrapping_sub(classes[0].shift), span)?;
             }
-            if period.checked_mul(FEWEST_PERIODS)? > trips {
+            if period > trips {
                 return None;
             }
         }
         let lines: usize = caches().map(|cache| cache.lines).sum();
-        let points: usize = machine.levels.iter().map(|level| level.hits.len()).sum();
-        let cost = COST * (lines + points) as u64;
+        let cost = COST * lines as u64;
         // Comparing must not cost much more than what goes on between.
-        let least = (lines + points) as u64 / accesses.max(1);
+        let least = lines as u64 / accesses.max(1);
         let wait = (least / period + 1).checked_mul(period)?;
         // A period may begin anywhere: the first comparison needs no more than time for the caches to forget what was before.
-        let lead = (FORGET * lines as u64 / accesses.max(1) + 1).min(wait);
-        (wait.checked_mul(FEWEST_PERIODS)? <= trips).then_some(Watch {
+        let lead = (machine.forget * lines as u64 / fresh(&classes, trips, lines as u64).max(1) + 1).min(wait);
+        // Something must be left to leave out.
+        (lead.checked_add(wait)?.checked_add(wait / 4)? <= trips).then_some(Watch {
             classes,
-            period,
             path,
             accesses,
             cost,
             passed: wait - lead,
             wait,
             before: None,
+            rest: 0,
+            middle: None,
             attempts: 0,
         })
     }
@@ -176,6 +198,8 @@ impl Watch {
     pub fn next(&self) -> u64 {
         if self.attempts == ATTEMPTS {
             0
+        } else if self.passed < self.rest {
+            self.rest - self.passed
         } else {
             self.wait - self.passed
         }
@@ -187,39 +211,54 @@ impl Watch {
         machine.credit = machine
             .credit
             .saturating_add(iterations.saturating_mul(self.accesses) / SHARE);
-        if self.passed < self.wait || self.attempts == ATTEMPTS || left < self.period {
+        if self.attempts == ATTEMPTS || left == 0 {
+            return 0;
+        }
+        if self.passed < self.wait {
+            if self.passed == self.rest && self.before.is_some() {
+                self.middle = Some(Snapshot::of(machine, &self.path));
+            }
             return 0;
         }
         let since = std::mem::take(&mut self.passed);
+        let middle = self.middle.take();
         if machine.credit < self.cost {
             self.before = None;
+            self.rest = 0;
             return 0;
         }
         machine.credit -= self.cost;
-        let now = self.snapshot(machine);
-        let periods = left / since;
+        let now = Snapshot::of(machine, &self.path);
         if let Some(before) = self.before.take() {
-            if since == self.wait && periods > 0 && self.repeats(machine, &before, &now, since, periods) {
-                self.skip(machine, &before, now, since, periods);
+            let (periods, rest) = (left / since, left % since);
+            let middle = middle.filter(|_| rest == self.rest && rest > 0);
+            let dealt_with = periods * since + if middle.is_some() { rest } else { 0 };
+            let fits = since == self.wait && dealt_with > 0 && before.knows_points_of(&now);
+            if fits && self.repeats(machine, &before, &now, since, periods) {
+                before.repeat(&now, machine, periods);
+                match &middle {
+                    Some(middle) => {
+                        before.repeat(middle, machine, 1);
+                        self.place(machine, middle, since * (periods + 1));
+                    }
+                    None => self.place(machine, &now, since * periods),
+                }
+                machine.skipped += self.accesses * dealt_with;
                 machine.credit += (u64::from(self.attempts) + 2) * self.cost;
+                if self.attempts > 0 {
+                    machine.forget = (machine.forget + 1).min(MOST_TO_FORGET);
+                }
                 self.attempts = ATTEMPTS;
-                return periods * since;
+                return dealt_with;
             }
             self.attempts += 1;
             if self.attempts % 4 == 0 {
                 self.wait = self.wait.saturating_mul(2);
             }
         }
+        self.rest = left % self.wait;
         self.before = Some(now);
         0
-    }
-
-    fn snapshot(&self, machine: &mut Machine) -> Snapshot {
-        machine.levels.iter_mut().for_each(LevelState::enter);
-        Snapshot {
-            caches: self.path.iter().map(|&at| Contents::of(&machine.caches[at])).collect(),
-            levels: machine.levels.clone(),
-        }
     }
 
     /// How far a line moves in one iteration.
@@ -243,9 +282,9 @@ impl Watch {
                 let (from, to) = (before.set(set as usize), now.set(((set + rotation) % sets) as usize));
                 from.len() == to.len()
                     && from.iter().zip(to).all(|(a, b)| {
-                        let per_iteration = self.shift(a.0 << shift, line);
-                        let moved = (a.0 << shift).wrapping_add(per_iteration.wrapping_mul(since)) >> shift;
-                        moved == b.0 && a.1 == b.1 && !self.in_the_way(b.0 << shift, line, since, periods)
+                        let per_iteration = self.shift(a.line << shift, line);
+                        let moved = (a.line << shift).wrapping_add(per_iteration.wrapping_mul(since)) >> shift;
+                        moved == b.line && a.meta == b.meta && !self.in_the_way(b.line << shift, line, since, periods)
                     })
             })
         })
@@ -266,26 +305,54 @@ impl Watch {
             .any(|class| class.shift != shift && class.touches(low, high))
     }
 
-    /// Counts what `periods` more of the last period would count, and moves the lines to where they would be.
-    fn skip(&self, machine: &mut Machine, before: &Snapshot, now: Snapshot, since: u64, periods: u64) {
-        machine.skipped += self.accesses * since * periods;
-        for (level, before) in machine.levels.iter_mut().zip(&before.levels) {
-            level.repeat(before, periods);
-        }
-        for (contents, &at) in now.caches.iter().zip(&self.path) {
+    /// Puts the lines of a snapshot where they would be so many iterations later.
+    fn place(&self, machine: &mut Machine, snapshot: &Snapshot, iterations: u64) {
+        for (contents, &at) in snapshot.caches.iter().zip(&self.path) {
             let cache = &mut machine.caches[at];
             let (line, shift) = (cache.traits.line, cache.traits.shift);
             cache.sets.clear();
             // Those to go first are placed first.
             for set in 0..contents.sets() {
-                for &(number, meta) in contents.set(set).iter().rev() {
-                    let addr = number << shift;
-                    let way = self.shift(addr, line).wrapping_mul(since).wrapping_mul(periods);
-                    cache.sets.place(addr.wrapping_add(way) >> shift, meta);
+                for entry in contents.set(set).iter().rev() {
+                    let addr = entry.line << shift;
+                    let way = self.shift(addr, line).wrapping_mul(iterations);
+                    cache.sets.place(addr.wrapping_add(way) >> shift, entry.meta);
                 }
             }
         }
     }
+}
+
+/// How many bytes of lines each iteration brings, about, that are not there.
+fn fresh(classes: &[Class], trips: u64, lines: u64) -> u64 {
+    let bytes = |moving: bool| -> u64 {
+        let those = classes.iter().filter(|class| (class.shift != 0) == moving);
+        those.map(Class::bytes).sum()
+    };
+    let (moving, staying) = (bytes(true) / trips, bytes(false));
+    let line = 64;
+    let staying = if staying / line > lines { staying } else { 0 };
+    (moving + staying) / line
+}
+
+/// The caches of a loop's way, from the first outwards, and its classes, if its iterations may be left out.
+pub(super) fn path_and_classes(
+    machine: &Machine,
+    first: usize,
+    space: u64,
+    repeat: &Repeat<'_>,
+) -> Option<(Vec<usize>, Vec<Class>)> {
+    let mut path = vec![first];
+    while let Some(below) = path.last().and_then(|&at| machine.caches[at].below) {
+        path.push(below);
+    }
+    let caches = || path.iter().map(|&at| &machine.caches[at]);
+    if caches().any(|cache| !cache.can_warp()) {
+        return None;
+    }
+    let longest = caches().map(|cache| cache.traits.line).max()?;
+    let classes = classes(repeat.movers, space, longest)?;
+    Some((path, classes))
 }
 
 /// The classes of a loop's accesses, if they keep apart by whole lines.

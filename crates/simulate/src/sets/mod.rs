@@ -161,8 +161,14 @@ impl AnySets {
     }
 }
 
-/// Lines from the last used (of FIFO: placed) to the next to go, with what is known of them.
-pub(crate) type InOrder<'s> = dyn Iterator<Item = (u64, Meta)> + 's;
+/// A line in the order of its set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub line: u64,
+    pub meta: Meta,
+    /// When it was used (of FIFO: placed) last.
+    pub time: u64,
+}
 
 macro_rules! ordered {
     ($self:expr, $sets:ident => $do:expr, else $other:expr) => {
@@ -208,9 +214,16 @@ impl AnySets {
     pub fn count(&self) -> usize {
         ordered!(self, sets => sets.count(), else 0)
     }
-    /// Shows each set's lines, set after set.
-    pub fn each_in_order(&self, mut show: impl FnMut(&mut InOrder<'_>)) {
-        ordered!(self, sets => (0..sets.count()).for_each(|set| show(&mut sets.in_order(set))), else {});
+    /// Adds each set's lines, from the last used (of FIFO: placed) to the next to go, set after set, and where each set begins.
+    pub fn in_order(&self, lines: &mut Vec<Entry>, begins: &mut Vec<u32>) {
+        ordered!(self, sets => for set in 0..sets.count() {
+            begins.push(lines.len() as u32);
+            lines.extend(sets.in_order(set));
+        }, else {});
+    }
+    /// When the last look-up was.
+    pub fn last_time(&self) -> u64 {
+        ordered!(self, sets => sets.time(), else 0)
     }
     /// Takes all lines out.
     pub fn clear(&mut self) {

@@ -9,7 +9,7 @@
 //! LRU and FIFO differ in one thing: whether a line that is found is used.
 //!
 //! **Invariants.** The stamps of a set are different, and each names its way. Those of free ways are less than those of others, those of ways that do not exist are [`NEVER`].
-use super::{Index, Meta, Placed, Sets};
+use super::{Entry, Index, Meta, Placed, Sets};
 use safe_arch::{
     cmp_eq_mask_i32_m128i, m128i, move_mask_i8_m128i, pack_i16_to_i8_m128i, pack_i32_to_i16_m128i, prefetch_t0,
     set_splat_i32_m128i, zeroed_m128i,
@@ -153,12 +153,6 @@ impl<const N: usize, const MOVE: bool, const FULL: bool> StampedSets<N, MOVE, FU
         self.ways
     }
 
-    /// Whether a line is in the set of a slot, or would be.
-    #[inline(always)]
-    pub fn share(&self, line: u64, slot: u32) -> bool {
-        self.set(line) == slot as usize / if FULL { N } else { self.ways }
-    }
-
     /// The line in a slot was used at some time, and perhaps later.
     #[inline(always)]
     pub fn used(&mut self, slot: u32, time: u64) {
@@ -168,15 +162,44 @@ impl<const N: usize, const MOVE: bool, const FULL: bool> StampedSets<N, MOVE, FU
         *stamp = (*stamp).max(time + way as u64);
     }
 
-    /// The lines of a set from the last used (of FIFO: placed) to the next to go, with what is known of them.
-    pub fn in_order(&self, set: usize) -> impl Iterator<Item = (u64, Meta)> + '_ {
+    /// The lines of a set from the last used (of FIFO: placed) to the next to go.
+    #[inline]
+    pub fn in_order(&self, set: usize) -> impl Iterator<Item = Entry> + '_ {
         let set = &self.sets[set];
-        let mut stamps = set.stamps;
-        stamps[..self.ways].sort_unstable_by(|a, b| b.cmp(a));
-        let ways = stamps.into_iter().take(self.ways).map(|stamp| stamp as usize % N);
-        let lines = ways.map(move |way| (set.line(way), set.meta[way]));
-        lines.take_while(|&(line, _)| line != FREE)
+        let stamps = descending(set.stamps);
+        let ways = stamps.into_iter().skip(N - self.ways);
+        let lines = ways.map(move |stamp| {
+            let way = stamp as usize % N;
+            Entry {
+                line: set.line(way),
+                meta: set.meta[way],
+                time: stamp - way as u64,
+            }
+        });
+        lines.take_while(|entry| entry.line != FREE)
     }
+}
+
+/// Sorts a power of two of stamps, the greatest first: Batcher's network, whose comparisons do not depend on what they find.
+#[inline]
+fn descending<const N: usize>(mut stamps: [u64; N]) -> [u64; N] {
+    let mut sorted = 1;
+    while sorted < N {
+        let mut apart = sorted;
+        while apart > 0 {
+            for from in ((apart % sorted)..N - apart).step_by(2 * apart) {
+                for i in from..(from + apart).min(N - apart) {
+                    let (a, b) = (stamps[i], stamps[i + apart]);
+                    if i / (2 * sorted) == (i + apart) / (2 * sorted) {
+                        (stamps[i], stamps[i + apart]) = (a.max(b), a.min(b));
+                    }
+                }
+            }
+            apart /= 2;
+        }
+        sorted *= 2;
+    }
+    stamps
 }
 
 impl<const N: usize, const MOVE: bool, const FULL: bool> Sets for StampedSets<N, MOVE, FULL> {
@@ -302,6 +325,20 @@ mod tests {
     }
 
     #[test]
+    fn networks_sort() {
+        // A network that sorts all sequences of 0 and 1 sorts all.
+        fn check<const N: usize>() {
+            for bits in 0u64..1 << N {
+                let stamps: [u64; N] = std::array::from_fn(|i| bits >> i & 1);
+                assert!(descending(stamps).is_sorted_by(|a, b| a >= b), "{bits:b}");
+            }
+        }
+        check::<4>();
+        check::<8>();
+        check::<16>();
+    }
+
+    #[test]
     fn a_set_of_three_ways_keeps_the_three_used_last() {
         let mut sets = StampedSets::<8, MOVES>::new(5, 3);
         let mut evicted = Vec::new();
@@ -312,10 +349,10 @@ mod tests {
             }
         }
         assert_eq!(evicted, [(10, 10), (15, 15), (5, 5)]);
-        let lines: Vec<u64> = sets.in_order(0).map(|(line, _)| line).collect();
+        let lines: Vec<u64> = sets.in_order(0).map(|entry| entry.line).collect();
         assert_eq!(lines, [10, 25, 20]);
         assert!(sets.remove(25).is_some());
-        let lines: Vec<u64> = sets.in_order(0).map(|(line, _)| line).collect();
+        let lines: Vec<u64> = sets.in_order(0).map(|entry| entry.line).collect();
         assert_eq!(lines, [10, 20]);
         assert_eq!(sets.place(30, Meta::new(30)).evicted, None);
         assert_eq!(sets.place(35, Meta::new(35)).evicted, Some((20, Meta::new(20))));
