@@ -17,7 +17,7 @@ use super::fast::Pass;
 use super::looped::{pieces, QUEUE};
 use super::machine::LevelState;
 use super::placed;
-use crate::sets::{Meta, Sets, StampedSets, MOVES};
+use crate::sets::{Come, Meta, Sets, StampedSets, MOVES};
 use memtrail_model::{Kind, LoopAccess, LoopRun};
 
 /// Accesses of a body that are always in the same place.
@@ -26,15 +26,17 @@ struct Lane {
     line: u64,
     /// From a line to the next.
     hop: u64,
-    /// The iteration in which it comes to that.
+    /// When the iteration begins in which it comes to that.
     next: u64,
     /// Iterations on a line, but for the first and the last, and what they touch.
     stay: u64,
     bits: u64,
     /// What it makes of a line.
     flags: u32,
-    /// Its last place in the body, and how long after the beginning of the iteration in which it comes to a line it uses that for the last time.
+    /// Its last place in the body.
     last: u64,
+    /// How long it is on a line from the beginning of the first iteration there, and when after that it uses the line for the last time.
+    lasts: u64,
     leaves: u64,
     kind: Kind,
     point: u32,
@@ -56,8 +58,8 @@ impl Lane {
         let addr = placed(access.addr, space);
         let (size, stride) = (u64::from(access.size), access.stride as i64);
         let (line, step) = (traits.line, stride.unsigned_abs());
-        let even = size.is_power_of_two() && size <= line && (addr | step) % size == 0;
-        let regular = step % line == 0 || step.is_power_of_two();
+        let even = size.is_power_of_two() && size <= line && (addr | step) & (size - 1) == 0;
+        let regular = step & (line - 1) == 0 || step.is_power_of_two();
         if !even || !regular || access.kind > Kind::Write {
             return None;
         }
@@ -75,6 +77,7 @@ impl Lane {
             bits: 0,
             flags: if access.kind == Kind::Write { traits.dirty } else { 0 },
             last: position,
+            lasts: 0,
             leaves: 0,
             kind: access.kind,
             point: access.point.0,
@@ -89,11 +92,11 @@ impl Lane {
         if step > 0 {
             // Where it comes to a line.
             let from = if step >= line {
-                addr % line
+                addr & (line - 1)
             } else if stride > 0 {
-                addr % step
+                addr & (step - 1)
             } else {
-                line - step + addr % step
+                line - step + (addr & (step - 1))
             };
             lane.stay = lane.stays(from, line);
             lane.bits = lane.touches(from, lane.stay);
@@ -120,7 +123,12 @@ impl Lane {
         } else {
             from
         };
-        way / step + 1
+        // A step that is shorter than a line is a power of two.
+        if step < line {
+            (way >> step.trailing_zeros()) + 1
+        } else {
+            1
+        }
     }
 
     /// What it touches of a line of at most 64 bytes in so many iterations from here.
@@ -147,37 +155,40 @@ impl Lane {
         }
     }
 
-    /// It comes to its line, and stays for so many iterations. Returns where the line is, if it is there.
+    /// It comes to its line, which it uses until some time, and touches bits of it in so many iterations; `asked` are those of the first. Returns where the line is.
     #[inline(always)]
-    fn finds(&mut self, sets: &mut impl Sets, pass: &mut Pass, bits: u64, stay: u64, time: u64) -> Option<u32> {
-        let (slot, meta) = sets.look_up_at(self.line, time)?;
-        pass.ledger.find(meta, self.point);
-        meta.flags |= self.flags;
-        self.touch(&mut meta.touched, bits, stay);
-        Some(slot)
-    }
-
-    /// Brings its line in; `asked` are the bits of its first access. Returns where.
-    #[inline(always)]
-    fn brings(
+    fn comes<const N: usize, const FULL: bool>(
         &mut self,
-        sets: &mut impl Sets,
+        sets: &mut StampedSets<N, MOVES, FULL>,
         pass: &mut Pass,
-        bits: u64,
+        (bits, stay): (u64, u64),
         time: u64,
         asked: impl Fn(&Lane) -> u64,
     ) -> u32 {
+        let Come {
+            slot,
+            meta,
+            is_there,
+            evicted,
+        } = sets.come(self.line, time);
+        if is_there {
+            pass.ledger.find(meta, self.point);
+            meta.flags |= self.flags;
+            self.touch(&mut meta.touched, bits, stay);
+            return slot;
+        }
         self.misses += 1;
+        self.spatial += stay - 1;
         if pass.out.is_some() {
             pass.ask(self.line, asked(self), self.kind, self.point);
         }
-        let meta = Meta {
+        let brought = Meta {
             touched: bits,
             owner: self.point,
             flags: self.flags,
         };
-        let placed = sets.place_at(self.line, meta, time);
-        if let Some((line, old)) = placed.evicted {
+        let old = std::mem::replace(meta, brought);
+        if let Some(line) = evicted {
             if old != self.evicted.0 {
                 self.count_evicted(pass);
                 self.evicted.0 = old;
@@ -185,7 +196,7 @@ impl Lane {
             self.evicted.1 += 1;
             pass.send_back(line, &old, self.point);
         }
-        placed.slot
+        slot
     }
 
     #[inline(never)]
@@ -201,8 +212,8 @@ impl Lane {
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     lanes: Vec<Lane>,
-    /// Where each one's first line is.
-    slots: Vec<u32>,
+    /// Where each one's first line is, and for how many iterations it is on that.
+    firsts: Vec<(u32, u64)>,
     /// Lanes that move, those that are ahead of others before them.
     ahead: Vec<usize>,
     /// Those that are where one before them in the body is, which always hit.
@@ -245,7 +256,7 @@ impl Steps {
             }
             self.lanes.push(lane);
         }
-        self.slots.resize(self.lanes.len(), 0);
+        self.firsts.resize(self.lanes.len(), (0, 0));
         if meet {
             let lanes = &self.lanes;
             let ahead = |at: &usize| match lanes[*at].stride as i64 > 0 {
@@ -291,40 +302,39 @@ impl Steps {
     #[inline(never)]
     pub fn go<const N: usize, const FULL: bool>(&mut self, sets: &mut StampedSets<N, MOVES, FULL>, pass: &mut Pass) {
         let tick = StampedSets::<N, MOVES, FULL>::TICK;
-        let (end, length, line) = (self.end, self.length * tick, pass.traits.line);
+        let (length, line) = (self.length * tick, pass.traits.line);
         if self.at == 0 {
             self.began = sets.time() + tick;
             self.first_iteration(sets, pass);
         }
-        let (mut at, began) = (self.at, self.began);
-        while at < end {
-            let now = began + at * length;
+        let (began, end) = (self.began, self.began + self.end * length);
+        let iteration = |time: u64| (time - began) / length;
+        let mut now = began + self.at * length;
+        while now < end {
             let mut next = end;
             for lane in &mut self.lanes {
-                if lane.next == at {
+                if lane.next == now {
                     lane.line = lane.line.wrapping_add(lane.hop);
-                    lane.next = at + lane.stay;
+                    lane.next = now + lane.lasts;
                     let (mut stay, mut bits, mut time) = (lane.stay, lane.bits, now + lane.leaves);
                     if lane.next > end {
-                        (stay, bits) = lane.shorter(at, end, line);
-                        time = began + (end - 1) * length + lane.last * tick;
+                        (stay, bits) = lane.shorter(iteration(now), self.end, line);
+                        time = end - length + lane.last * tick;
                     }
-                    if lane.finds(sets, pass, bits, stay, time).is_none() {
-                        lane.spatial += stay - 1;
-                        lane.brings(sets, pass, bits, time, |lane| lane.shorter(at, at + 1, line).1);
-                    }
+                    let asked = |lane: &Lane| lane.shorter(iteration(now), iteration(now) + 1, line).1;
+                    lane.comes(sets, pass, (bits, stay), time, asked);
                 }
                 next = next.min(lane.next);
             }
-            at = next;
+            now = next;
             if pass.out.as_ref().is_some_and(|out| out.len() >= QUEUE) {
                 break;
             }
         }
-        self.at = at;
-        if at == end {
+        self.at = iteration(now);
+        if now == end {
             self.lanes.iter_mut().for_each(|lane| lane.count_evicted(pass));
-            sets.set_time(began + end * length);
+            sets.set_time(end);
         }
     }
 
@@ -338,29 +348,26 @@ impl Steps {
         let (traits, length) = (*pass.traits, self.length * tick);
         let within = traits.line - 1;
         self.at = self.end;
-        for (lane, slot) in self.lanes.iter_mut().zip(&mut self.slots) {
+        for (lane, (slot, stay)) in self.lanes.iter_mut().zip(&mut self.firsts) {
             let from = lane.addr & within;
             lane.line = lane.addr >> traits.shift;
-            lane.next = self.end;
+            *stay = self.end;
             if lane.stride != 0 {
-                lane.leaves = (lane.stay - 1) * length + lane.last * tick;
-                lane.next = lane.stays(from, traits.line).min(self.end);
-                self.at = self.at.min(lane.next);
+                lane.lasts = lane.stay * length;
+                lane.leaves = lane.lasts - length + lane.last * tick;
+                *stay = lane.stays(from, traits.line).min(self.end);
             }
+            self.at = self.at.min(*stay);
+            lane.next = self.began + *stay * length;
             let bits = lane.touches(from, 1);
-            let time = self.began + (lane.next - 1) * length + lane.last * tick;
-            let found = lane.finds(sets, pass, bits, 1, time);
-            *slot = found.unwrap_or_else(|| lane.brings(sets, pass, bits, time, |_| bits));
+            let time = lane.next - length + lane.last * tick;
+            *slot = lane.comes(sets, pass, (bits, 1), time, |_| bits);
         }
         for &i in &self.ahead {
-            let (lane, slot) = (&mut self.lanes[i], self.slots[i]);
+            let (lane, (slot, stay)) = (&mut self.lanes[i], self.firsts[i]);
             let from = lane.addr & within;
-            let more = lane.touches(from, lane.next) & !lane.touches(from, 1);
-            lane.touch(&mut sets.meta(slot).touched, more, lane.next - 1);
-        }
-        // Of those on the same line, the one that is ahead may have come to it last.
-        for (lane, &slot) in self.lanes.iter().zip(&self.slots) {
-            sets.used(slot, self.began + (lane.next - 1) * length + lane.last * tick);
+            let more = lane.touches(from, stay) & !lane.touches(from, 1);
+            lane.touch(&mut sets.meta(slot).touched, more, stay - 1);
         }
     }
 }

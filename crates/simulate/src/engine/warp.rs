@@ -17,7 +17,7 @@
 use super::cache::Cache;
 use super::machine::{Machine, Mark};
 use crate::config::{Inclusion, Prefetch};
-use crate::sets::{Entry, Sets};
+use crate::sets::{Meta, Sets};
 use memtrail_model::{Mover, Repeat};
 
 /// Comparisons that fail before a loop is given up.
@@ -49,39 +49,50 @@ impl Class {
         self.ranges.iter().map(|&(low, high)| high - low).sum()
     }
 
-    pub fn touches(&self, low: u64, high: u64) -> bool {
+    fn touches(&self, low: u64, high: u64) -> bool {
+        self.range(low, high).is_some()
+    }
+
+    /// The last range that has addresses in common with this one.
+    pub fn range(&self, low: u64, high: u64) -> Option<(u64, u64)> {
         let behind = self.ranges.partition_point(|&(from, _)| from <= high);
-        behind > 0 && self.ranges[behind - 1].1 >= low
+        let last = self.ranges[..behind].last().copied();
+        last.filter(|&(_, to)| to >= low)
     }
 }
 
 /// The caches of a loop as they were after some iteration.
 #[derive(Clone, Debug)]
-pub(super) struct Snapshot {
+struct Snapshot {
     /// By cache: lines in order, set after set.
-    pub caches: Vec<Contents>,
-    /// By level: what it had counted, of the points that had been noted.
+    caches: Vec<Contents>,
+    counted: Counted,
+}
+
+/// What had been counted then.
+#[derive(Clone, Debug)]
+pub(super) struct Counted {
+    /// By level, of the points that had been noted.
     marks: Vec<Mark>,
     points: usize,
 }
 
-impl Snapshot {
-    pub fn of(machine: &Machine, path: &[usize]) -> Snapshot {
+impl Counted {
+    pub fn by(machine: &Machine) -> Counted {
         let points = &machine.noted.points;
-        Snapshot {
-            caches: path.iter().map(|&at| Contents::of(&machine.caches[at])).collect(),
+        Counted {
             marks: machine.levels.iter().map(|level| level.mark(points)).collect(),
             points: points.len(),
         }
     }
 
-    /// Whether all that has counted anything between is in both.
-    pub fn knows_points_of(&self, later: &Snapshot) -> bool {
+    /// Whether all that has counted anything until later is in both.
+    pub fn has_points_of(&self, later: &Counted) -> bool {
         self.points == later.points
     }
 
-    /// Counts what was counted up to a later one so many times more.
-    pub fn repeat(&self, later: &Snapshot, machine: &mut Machine, times: u64) {
+    /// Counts what was counted until later so many times more.
+    pub fn repeat(&self, later: &Counted, machine: &mut Machine, times: u64) {
         let points = &machine.noted.points[..self.points];
         for (level, (before, after)) in machine.levels.iter_mut().zip(self.marks.iter().zip(&later.marks)) {
             level.repeat(points, before, after, times);
@@ -90,12 +101,10 @@ impl Snapshot {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Contents {
-    pub lines: Vec<Entry>,
+struct Contents {
+    lines: Vec<(u64, Meta)>,
     /// Where each set begins, and where the last ends.
-    pub begins: Vec<u32>,
-    /// When the last look-up was.
-    pub time: u64,
+    begins: Vec<u32>,
 }
 
 impl Contents {
@@ -103,7 +112,6 @@ impl Contents {
         let mut contents = Contents {
             lines: Vec::with_capacity(cache.lines),
             begins: Vec::with_capacity(cache.sets.count() + 1),
-            time: cache.sets.last_time(),
         };
         cache.sets.in_order(&mut contents.lines, &mut contents.begins);
         contents.begins.push(contents.lines.len() as u32);
@@ -114,7 +122,7 @@ impl Contents {
         self.begins.len() - 1
     }
 
-    fn set(&self, set: usize) -> &[Entry] {
+    fn set(&self, set: usize) -> &[(u64, Meta)] {
         &self.lines[self.begins[set] as usize..self.begins[set + 1] as usize]
     }
 }
@@ -216,7 +224,7 @@ impl Watch {
         }
         if self.passed < self.wait {
             if self.passed == self.rest && self.before.is_some() {
-                self.middle = Some(Snapshot::of(machine, &self.path));
+                self.middle = Some(self.snapshot(machine));
             }
             return 0;
         }
@@ -228,17 +236,17 @@ impl Watch {
             return 0;
         }
         machine.credit -= self.cost;
-        let now = Snapshot::of(machine, &self.path);
+        let now = self.snapshot(machine);
         if let Some(before) = self.before.take() {
             let (periods, rest) = (left / since, left % since);
             let middle = middle.filter(|_| rest == self.rest && rest > 0);
             let dealt_with = periods * since + if middle.is_some() { rest } else { 0 };
-            let fits = since == self.wait && dealt_with > 0 && before.knows_points_of(&now);
+            let fits = since == self.wait && dealt_with > 0 && before.counted.has_points_of(&now.counted);
             if fits && self.repeats(machine, &before, &now, since, periods) {
-                before.repeat(&now, machine, periods);
+                before.counted.repeat(&now.counted, machine, periods);
                 match &middle {
                     Some(middle) => {
-                        before.repeat(middle, machine, 1);
+                        before.counted.repeat(&middle.counted, machine, 1);
                         self.place(machine, middle, since * (periods + 1));
                     }
                     None => self.place(machine, &now, since * periods),
@@ -259,6 +267,13 @@ impl Watch {
         self.rest = left % self.wait;
         self.before = Some(now);
         0
+    }
+
+    fn snapshot(&self, machine: &Machine) -> Snapshot {
+        Snapshot {
+            caches: self.path.iter().map(|&at| Contents::of(&machine.caches[at])).collect(),
+            counted: Counted::by(machine),
+        }
     }
 
     /// How far a line moves in one iteration.
@@ -282,9 +297,9 @@ impl Watch {
                 let (from, to) = (before.set(set as usize), now.set(((set + rotation) % sets) as usize));
                 from.len() == to.len()
                     && from.iter().zip(to).all(|(a, b)| {
-                        let per_iteration = self.shift(a.line << shift, line);
-                        let moved = (a.line << shift).wrapping_add(per_iteration.wrapping_mul(since)) >> shift;
-                        moved == b.line && a.meta == b.meta && !self.in_the_way(b.line << shift, line, since, periods)
+                        let per_iteration = self.shift(a.0 << shift, line);
+                        let moved = (a.0 << shift).wrapping_add(per_iteration.wrapping_mul(since)) >> shift;
+                        moved == b.0 && a.1 == b.1 && !self.in_the_way(b.0 << shift, line, since, periods)
                     })
             })
         })
@@ -313,10 +328,10 @@ impl Watch {
             cache.sets.clear();
             // Those to go first are placed first.
             for set in 0..contents.sets() {
-                for entry in contents.set(set).iter().rev() {
-                    let addr = entry.line << shift;
+                for &(number, meta) in contents.set(set).iter().rev() {
+                    let addr = number << shift;
                     let way = self.shift(addr, line).wrapping_mul(iterations);
-                    cache.sets.place(addr.wrapping_add(way) >> shift, entry.meta);
+                    cache.sets.place(addr.wrapping_add(way) >> shift, meta);
                 }
             }
         }

@@ -11,7 +11,7 @@ mod wide;
 
 pub(crate) use plru::PlruSets;
 pub(crate) use random::RandomSets;
-pub(crate) use stamped::{StampedSets, FULL, KEEPS, MOVES};
+pub(crate) use stamped::{Come, StampedSets, FULL, KEEPS, MOVES};
 pub(crate) use wide::WideSets;
 
 use crate::config::{Level, Policy};
@@ -161,13 +161,14 @@ impl AnySets {
     }
 }
 
-/// A line in the order of its set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+/// A line that is there at two times.
+pub(crate) struct Both {
+    pub slot: u32,
     pub line: u64,
-    pub meta: Meta,
-    /// When it was used (of FIFO: placed) last.
-    pub time: u64,
+    pub before: Meta,
+    pub now: Meta,
+    /// It has been used since.
+    pub used: bool,
 }
 
 macro_rules! ordered {
@@ -215,15 +216,22 @@ impl AnySets {
         ordered!(self, sets => sets.count(), else 0)
     }
     /// Adds each set's lines, from the last used (of FIFO: placed) to the next to go, set after set, and where each set begins.
-    pub fn in_order(&self, lines: &mut Vec<Entry>, begins: &mut Vec<u32>) {
+    pub fn in_order(&self, lines: &mut Vec<(u64, Meta)>, begins: &mut Vec<u32>) {
         ordered!(self, sets => for set in 0..sets.count() {
             begins.push(lines.len() as u32);
             lines.extend(sets.in_order(set));
         }, else {});
     }
-    /// When the last look-up was.
-    pub fn last_time(&self) -> u64 {
-        ordered!(self, sets => sets.time(), else 0)
+    /// Shows all lines beside what they were before, unless there are some that were not there. Returns whether each was as it should be; only for LRU of few ways.
+    pub fn beside(&self, before: &AnySets, look: impl FnMut(Both) -> bool) -> bool {
+        match (self, before) {
+            (AnySets::FullLru8(now), AnySets::FullLru8(before)) => now.beside(before, look),
+            (AnySets::FullLru16(now), AnySets::FullLru16(before)) => now.beside(before, look),
+            (AnySets::Lru4(now), AnySets::Lru4(before)) => now.beside(before, look),
+            (AnySets::Lru8(now), AnySets::Lru8(before)) => now.beside(before, look),
+            (AnySets::Lru16(now), AnySets::Lru16(before)) => now.beside(before, look),
+            _ => false,
+        }
     }
     /// Takes all lines out.
     pub fn clear(&mut self) {

@@ -9,7 +9,7 @@
 //! LRU and FIFO differ in one thing: whether a line that is found is used.
 //!
 //! **Invariants.** The stamps of a set are different, and each names its way. Those of free ways are less than those of others, those of ways that do not exist are [`NEVER`].
-use super::{Entry, Index, Meta, Placed, Sets};
+use super::{Both, Index, Meta, Placed, Sets};
 use safe_arch::{
     cmp_eq_mask_i32_m128i, m128i, move_mask_i8_m128i, pack_i16_to_i8_m128i, pack_i32_to_i16_m128i, prefetch_t0,
     set_splat_i32_m128i, zeroed_m128i,
@@ -104,6 +104,15 @@ impl<const N: usize> Set<N> {
     }
 }
 
+/// What coming to a line finds.
+pub(crate) struct Come<'s> {
+    pub slot: u32,
+    pub meta: &'s mut Meta,
+    pub is_there: bool,
+    /// The line that was there, if there was one.
+    pub evicted: Option<u64>,
+}
+
 /// All `N` ways exist, and sets are a power of two.
 pub(crate) const FULL: bool = true;
 
@@ -153,30 +162,60 @@ impl<const N: usize, const MOVE: bool, const FULL: bool> StampedSets<N, MOVE, FU
         self.ways
     }
 
-    /// The line in a slot was used at some time, and perhaps later.
+    /// Uses a line that is there until some time, or longer if that was known before, or puts it in the way of the one to go, whose [`Meta`] it leaves there to be replaced.
     #[inline(always)]
-    pub fn used(&mut self, slot: u32, time: u64) {
-        let ways = if FULL { N } else { self.ways };
-        let (set, way) = (slot as usize / ways, slot as usize % ways);
-        let stamp = &mut self.sets[set].stamps[way];
-        *stamp = (*stamp).max(time + way as u64);
+    pub fn come(&mut self, line: u64, time: u64) -> Come<'_> {
+        let at = self.set(line);
+        let found = self.sets[at].way(line);
+        let way = found.unwrap_or_else(|| self.sets[at].last());
+        let slot = self.slot(at, way);
+        let set = &mut self.sets[at];
+        let old = set.line(way);
+        set.stamps[way] = set.stamps[way].max(time + way as u64);
+        if found.is_none() {
+            set.put(way, line);
+        }
+        Come {
+            slot,
+            meta: &mut set.meta[way],
+            is_there: found.is_some(),
+            evicted: (old != FREE).then_some(old),
+        }
     }
 
     /// The lines of a set from the last used (of FIFO: placed) to the next to go.
     #[inline]
-    pub fn in_order(&self, set: usize) -> impl Iterator<Item = Entry> + '_ {
+    pub fn in_order(&self, set: usize) -> impl Iterator<Item = (u64, Meta)> + '_ {
         let set = &self.sets[set];
         let stamps = descending(set.stamps);
         let ways = stamps.into_iter().skip(N - self.ways);
-        let lines = ways.map(move |stamp| {
-            let way = stamp as usize % N;
-            Entry {
-                line: set.line(way),
-                meta: set.meta[way],
-                time: stamp - way as u64,
+        let lines = ways.map(move |stamp| (set.line(stamp as usize % N), set.meta[stamp as usize % N]));
+        lines.take_while(|&(line, _)| line != FREE)
+    }
+
+    /// Shows all lines beside what they were before, unless there are some that were not there. Returns whether each was as it should be.
+    pub fn beside(&self, before: &Self, mut look: impl FnMut(Both) -> bool) -> bool {
+        let since = before.now + Self::TICK;
+        for (at, (is, was)) in self.sets.iter().zip(&before.sets).enumerate() {
+            for way in 0..self.ways {
+                let line = is.line(way);
+                if line == FREE {
+                    continue;
+                }
+                let Some(before) = was.way(line) else { return false };
+                let both = Both {
+                    slot: self.slot(at, way),
+                    line,
+                    before: was.meta[before],
+                    now: is.meta[way],
+                    used: is.stamps[way] >= since,
+                };
+                if !look(both) {
+                    return false;
+                }
             }
-        });
-        lines.take_while(|entry| entry.line != FREE)
+        }
+        true
     }
 }
 
@@ -349,10 +388,10 @@ mod tests {
             }
         }
         assert_eq!(evicted, [(10, 10), (15, 15), (5, 5)]);
-        let lines: Vec<u64> = sets.in_order(0).map(|entry| entry.line).collect();
+        let lines: Vec<u64> = sets.in_order(0).map(|(line, _)| line).collect();
         assert_eq!(lines, [10, 25, 20]);
         assert!(sets.remove(25).is_some());
-        let lines: Vec<u64> = sets.in_order(0).map(|entry| entry.line).collect();
+        let lines: Vec<u64> = sets.in_order(0).map(|(line, _)| line).collect();
         assert_eq!(lines, [10, 20]);
         assert_eq!(sets.place(30, Meta::new(30)).evicted, None);
         assert_eq!(sets.place(35, Meta::new(35)).evicted, Some((20, Meta::new(20))));
