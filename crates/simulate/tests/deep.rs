@@ -270,6 +270,26 @@ fn bytes_that_were_touched_before_are_not_spatial_again() {
     }
 }
 
+#[test]
+fn lines_that_were_touched_in_part_are_not_taken_for_whole() {
+    // All fits. Of each line of b the first half has been touched: its columns are not spatial, but the others are.
+    let half = Node::Site(Site {
+        point: 9,
+        kind: Kind::Write,
+        size: 32,
+        base: 2 << 20,
+        strides: [64, 0, 0],
+    });
+    let inner = vec![
+        site(0, Kind::Read, 1 << 20, [0, 0, 8]),
+        site(1, Kind::Read, 2 << 20, [0, 8, 64]),
+    ];
+    let middle = vec![Node::Loop(40, inner), site(2, Kind::Write, 3 << 20, [0, 8, 0])];
+    let nodes = [Node::Loop(40, vec![half]), Node::Loop(1, vec![Node::Loop(8, middle)])];
+    let hierarchy = Hierarchy::of(vec![Level::new("L1", 64 * 64, 64, 8)]);
+    assert_eq!(agree(&hierarchy, &nodes, Options::default()), 0);
+}
+
 fn a_site() -> impl Strategy<Value = Site> {
     let kind = prop_oneof![8 => Just(Kind::Read), 5 => Just(Kind::Write), 1 => Just(Kind::Prefetch)];
     let size = prop_oneof![8 => Just(8u32), 1 => Just(4), 1 => Just(1), 1 => 0..40u32];

@@ -49,7 +49,7 @@ pub(super) struct Dwell {
 /// What an access that comes once in an iteration touches of a line, if it is in that.
 fn bits(mover: &Mover, iteration: u64, line: u64, shift: u32) -> Option<u64> {
     let addr = mover.first.wrapping_add(mover.shift.wrapping_mul(iteration));
-    let size = u64::from(mover.size.max(1));
+    let size = u64::from(mover.size.clamp(1, 64));
     (addr >> shift == line).then(|| (u64::MAX >> (64 - size)) << (addr & ((1 << shift) - 1)))
 }
 

@@ -12,6 +12,11 @@
 //! checked with them. (2) That no line gets into the way of another class: the bytes that each class touches in the whole loop are apart from those of the others, and no line that is there
 //! moves through them either (`in_the_way`). Lines' order, owners, touched bytes and marks must agree too, so everything that is counted repeats.
 //!
+//! **What is no whole period** at the end of the loop begins as a period does: if the states and counts after as many iterations of the first period were remembered too, the end need not be simulated either.
+//!
+//! **Whose counts.** In a period that repeats, only reference points that made accesses in it count anything, also as owners of what is evicted: a line of another owner that goes would have to
+//! be there again after the period, and with the same owner. So counts are remembered of the points that were seen in the loop ([`super::machine::Noted`]), and if there are new ones nothing is left out.
+//!
 //! The period is computed, not searched: the least number of iterations after which all classes have moved by whole lines, and by
 //! the same number of sets, in every cache. Where it is too long, or there is memory of other kinds (random replacement, prefetchers, miss classes), nothing is left out.
 use super::cache::Cache;
@@ -44,9 +49,9 @@ pub(super) struct Class {
 }
 
 impl Class {
-    /// How many bytes lie in its ranges.
-    fn bytes(&self) -> u64 {
-        self.ranges.iter().map(|&(low, high)| high - low).sum()
+    /// How many lines of so many bytes lie in its ranges, about.
+    fn lines(&self, line: u64) -> u64 {
+        self.ranges.iter().map(|&(low, high)| (high - low) / line).sum()
     }
 
     fn touches(&self, low: u64, high: u64) -> bool {
@@ -185,8 +190,9 @@ impl Watch {
         // Comparing must not cost much more than what goes on between.
         let least = lines as u64 / accesses.max(1);
         let wait = (least / period + 1).checked_mul(period)?;
+        let line = machine.caches[first].traits.line;
         // A period may begin anywhere: the first comparison needs no more than time for the caches to forget what was before.
-        let lead = (machine.forget * lines as u64 / fresh(&classes, trips, lines as u64).max(1) + 1).min(wait);
+        let lead = (machine.forget * lines as u64 / fresh(&classes, trips, line, lines as u64).max(1) + 1).min(wait);
         // Something must be left to leave out.
         (lead.checked_add(wait)?.checked_add(wait / 4)? <= trips).then_some(Watch {
             classes,
@@ -338,16 +344,14 @@ impl Watch {
     }
 }
 
-/// How many bytes of lines each iteration brings, about, that are not there.
-fn fresh(classes: &[Class], trips: u64, lines: u64) -> u64 {
-    let bytes = |moving: bool| -> u64 {
+/// How many lines each iteration brings, about, that caches of so many lines do not hold.
+fn fresh(classes: &[Class], trips: u64, line: u64, held: u64) -> u64 {
+    let lines = |moving: bool| -> u64 {
         let those = classes.iter().filter(|class| (class.shift != 0) == moving);
-        those.map(Class::bytes).sum()
+        those.map(|class| class.lines(line)).sum()
     };
-    let (moving, staying) = (bytes(true) / trips, bytes(false));
-    let line = 64;
-    let staying = if staying / line > lines { staying } else { 0 };
-    (moving + staying) / line
+    let staying = lines(false);
+    lines(true) / trips + if staying > held { staying } else { 0 }
 }
 
 /// The caches of a loop's way, from the first outwards, and its classes, if its iterations may be left out.
