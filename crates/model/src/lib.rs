@@ -127,12 +127,18 @@ impl LoopRun<'_> {
     }
 }
 
-/// How the accesses of a reference point move from one iteration of a loop to the next.
+/// How an access of a loop's body, and what loops inside make of it, moves from one iteration of the loop to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mover {
+    pub kind: Kind,
     /// By how many bytes, modulo 2^64.
     pub shift: u64,
-    /// The first and the last byte that they touch in all iterations.
+    /// The first address in the first iteration, and how many bytes are touched there.
+    pub first: u64,
+    pub size: u32,
+    /// The other addresses of an iteration are multiples of this away from the first; 0 if there are no others.
+    pub grain: u64,
+    /// The first and the last byte that are touched in all iterations.
     pub low: u64,
     pub high: u64,
 }
@@ -144,7 +150,7 @@ pub struct Repeat<'a> {
     pub trips: u64,
     /// Of one iteration.
     pub accesses: u64,
-    /// How they move; at least one for each reference point in the loop.
+    /// How they move: each access of the body, in order.
     pub movers: &'a [Mover],
 }
 

@@ -116,6 +116,26 @@ fn lines_in_common_are_not_confused() {
     assert_eq!(counts[0].total().accesses(), 30_000);
 }
 
+#[test]
+fn the_last_use_of_a_line_is_that_of_the_last_access_on_it() {
+    // The first comes to the line of the third in the last iteration, and uses it before the third does.
+    let body = vec![
+        access(0, Kind::Read, 64 * 100 + 8, -8),
+        access(1, Kind::Read, 0, 8),
+        access(2, Kind::Read, 64 * 100 - 16, -8),
+    ];
+    let one_set = Hierarchy::of(vec![Level::new("L1", 192, 64, 3)]);
+    for trips in 1..20 {
+        let run = Run {
+            trips,
+            body: body.clone(),
+        };
+        let others = (0..2).map(|i| vec![access(3, Kind::Write, 1 << (20 + i), 0)]);
+        let others = others.map(|body| Run { trips: 1, body });
+        agree(&one_set, &[vec![run], others.collect()].concat());
+    }
+}
+
 fn a_level() -> impl Strategy<Value = Level> {
     let policy = prop_oneof![
         4 => Just(Policy::Lru),

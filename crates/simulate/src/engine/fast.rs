@@ -86,6 +86,18 @@ impl Pass<'_> {
         let class = self.shadow.as_mut().map(|shadow| shadow.miss(line, true));
         self.ledger.missed(kind, class, point);
         self.ledger.missed_again(self.gone, line);
+        self.ask(line, bits, kind, point);
+        let meta = Meta {
+            touched: bits,
+            owner: point,
+            flags: if kind == Kind::Write { self.traits.dirty } else { 0 },
+        };
+        self.fill(sets, time, line, meta, point)
+    }
+
+    /// Asks the next level for a line.
+    #[inline(always)]
+    pub fn ask(&mut self, line: u64, bits: u64, kind: Kind, point: u32) {
         if let Some(out) = &mut self.out {
             let kind = if kind == Kind::Write { Kind::Read } else { kind };
             out.push(Request {
@@ -97,14 +109,9 @@ impl Pass<'_> {
                 is_write_back: false,
             });
         }
-        let meta = Meta {
-            touched: bits,
-            owner: point,
-            flags: if kind == Kind::Write { self.traits.dirty } else { 0 },
-        };
-        self.fill(sets, time, line, meta, point)
     }
 
+    /// Places a line. Returns where.
     #[inline(always)]
     fn fill(&mut self, sets: &mut impl Sets, time: u64, line: u64, meta: Meta, point: u32) -> u32 {
         let placed = sets.place_at(line, meta, time);
@@ -115,11 +122,25 @@ impl Pass<'_> {
         let Some((line, old)) = placed.evicted else {
             return placed.slot;
         };
-        self.ledger.evicted(self.traits, &old, point);
         lose(self.gone, line, &old, point);
-        let dirty = old.flags & DIRTY != 0;
-        self.ledger.wrote_back(old.owner, dirty);
-        if let Some(out) = self.out.as_mut().filter(|_| dirty) {
+        self.count_evicted(&old, point, 1);
+        self.send_back(line, &old, point);
+        placed.slot
+    }
+
+    /// Lines were evicted of which the same was known.
+    #[inline(always)]
+    pub fn count_evicted(&mut self, old: &Meta, point: u32, times: u64) {
+        self.ledger.evicted(self.traits, old, point, times);
+        // Without a branch, which could not be foreseen.
+        let dirty = u64::from(old.flags & DIRTY != 0);
+        self.ledger.wrote_back(old.owner, dirty * times);
+    }
+
+    /// Writes an evicted line back to the next level if it is dirty.
+    #[inline(always)]
+    pub fn send_back(&mut self, line: u64, old: &Meta, point: u32) {
+        if let Some(out) = self.out.as_mut().filter(|_| old.flags & DIRTY != 0) {
             out.push(Request {
                 line,
                 bits: 0,
@@ -129,7 +150,6 @@ impl Pass<'_> {
                 is_write_back: true,
             });
         }
-        placed.slot
     }
 
     #[inline(never)]

@@ -12,12 +12,13 @@ use super::cache::Traits;
 use super::fast::{pass, Pass};
 use super::machine::{LevelState, Machine, Origin};
 use super::placed;
+use super::steps::Steps;
 use super::warp::Watch;
-use crate::sets::{AnySets, Sets};
+use crate::sets::{lru, AnySets, Sets};
 use memtrail_model::{Kind, LoopAccess, LoopRun, Mover, Repeat};
 
 /// Requests that wait for the next level at most.
-const QUEUE: usize = 4096;
+pub(super) const QUEUE: usize = 4096;
 /// Loops of fewer accesses are not watched.
 const WORTH_WATCHING: u64 = 4096;
 
@@ -82,7 +83,7 @@ impl Lane {
 
 /// How many pieces of a line, of so many bytes each, have a bit.
 #[inline]
-fn pieces(mut bits: u64, size: u64) -> u64 {
+pub(super) fn pieces(mut bits: u64, size: u64) -> u64 {
     // The lowest bit of each piece gets all others.
     for width in [32, 16, 8, 4, 2, 1] {
         bits |= if width < size { bits >> width } else { 0 };
@@ -250,8 +251,16 @@ impl Machine {
         let level = self.caches[first].level;
         for access in run.body {
             self.levels[level].know(access.point.0);
+            if self.noted.wants() {
+                self.noted.note(access.point.0);
+            }
         }
-        let mut body = Body::of(run, space);
+        let mut steps = std::mem::take(&mut self.steps);
+        let by_lines = self.caches[first]
+            .sets
+            .lru_ways()
+            .is_some_and(|ways| steps.take(run, space, &self.caches[first].traits, ways));
+        let mut body = (!by_lines).then(|| Body::of(run, space));
         let accesses = run.body.len() as u64;
         let worth = may_skip && run.trips.saturating_mul(accesses) >= WORTH_WATCHING;
         let movers = worth.then(|| movers(run)).flatten();
@@ -264,20 +273,52 @@ impl Machine {
             };
             Watch::new(self, first, space, &repeat)
         });
+        if watch.is_some() {
+            self.noted.begin();
+            run.body.iter().for_each(|access| self.noted.note(access.point.0));
+        }
         let mut left = run.trips;
         while left > 0 {
             let next = watch.as_ref().map_or(0, Watch::next);
             let now = if next == 0 { left } else { next.min(left) };
-            body.left = now;
-            self.iterate(first, &mut body);
+            match &mut body {
+                Some(body) => {
+                    body.left = now;
+                    self.iterate(first, body);
+                }
+                None => self.step(first, &mut steps, now),
+            }
             left -= now;
             if let Some(watch) = &mut watch {
                 let skipped = watch.iterated(self, now, left);
-                body.left = skipped;
-                body.advance(skipped);
+                match &mut body {
+                    Some(body) => {
+                        body.left = skipped;
+                        body.advance(skipped);
+                    }
+                    None => steps.leave_out(skipped),
+                }
                 left -= skipped;
             }
         }
+        if watch.is_some() {
+            self.noted.end();
+        }
+        self.steps = steps;
+    }
+
+    /// Simulates iterations of a loop that goes by lines.
+    fn step(&mut self, first: usize, steps: &mut Steps, iterations: u64) {
+        steps.begin(iterations);
+        while !steps.done() {
+            let mut queue = std::mem::take(&mut self.queues.0);
+            let cache = &mut self.caches[first];
+            let (sets, mut first_pass, _) = pass(cache, &mut self.levels[cache.level], &mut queue);
+            lru!(sets, sets => steps.go(sets, &mut first_pass), else {});
+            self.queues.0 = queue;
+            self.further(first);
+        }
+        steps.settle(&mut self.levels[self.caches[first].level]);
     }
 
     /// Simulates the iterations that are left of a body.
@@ -322,7 +363,11 @@ fn movers(run: &LoopRun<'_>) -> Option<Vec<Mover>> {
         let (first, end) = (i128::from(access.addr), i128::from(access.addr) + way);
         let high = first.max(end) + i128::from(access.size.max(1)) - 1;
         Some(Mover {
+            kind: access.kind,
             shift: access.stride,
+            first: access.addr,
+            size: access.size,
+            grain: 0,
             low: u64::try_from(first.min(end)).ok()?,
             high: u64::try_from(high).ok()?,
         })

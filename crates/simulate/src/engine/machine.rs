@@ -2,6 +2,7 @@
 use super::cache::{Cache, Traits, DIRTY, PREFETCHED};
 use super::fast::Request;
 use super::shadow::Class;
+use super::steps::Steps;
 use super::words::{WordMap, Words};
 use crate::config::{Inclusion, Prefetch, Write};
 use crate::counts::{LevelCounts, PointCounts, Requests, Traffic};
@@ -95,6 +96,14 @@ pub(super) struct LevelState {
     pub ledger: Ledger,
 }
 
+/// What a level had counted at some time.
+#[derive(Clone, Debug)]
+pub(super) struct Mark {
+    points: Vec<PointCounts>,
+    traffic: Traffic,
+    evictors: Option<Words>,
+}
+
 /// What is counted less often.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
@@ -163,25 +172,42 @@ impl LevelState {
     }
 
     /// Enters all hits in the ledger.
-    pub fn enter(&mut self) {
+    fn enter(&mut self) {
         for (point, hits) in self.hits.iter_mut().enumerate().filter(|(_, hits)| hits.0 > 0) {
             std::mem::take(hits).add_to(self.ledger.point(point as u32));
         }
         self.hits_at_most = 0;
     }
 
-    /// Counts what has been counted since `before` so many times more. All hits are in the ledger, in both.
-    pub fn repeat(&mut self, before: &LevelState, times: u64) {
-        let (ledger, before) = (&mut self.ledger, &before.ledger);
-        let nothing = PointCounts::default();
-        for (i, now) in ledger.points.iter_mut().enumerate() {
-            let before = before.points.get(i).unwrap_or(&nothing);
-            *now += (*now - *before) * times;
+    /// What has been counted so far, of so many points.
+    pub fn mark(&self, points: &[u32]) -> Mark {
+        let counts = |&point: &u32| {
+            let at = point as usize;
+            let mut counts = self.ledger.points.get(at).copied().unwrap_or_default();
+            self.hits.get(at).copied().unwrap_or_default().add_to(&mut counts);
+            counts
+        };
+        Mark {
+            points: points.iter().map(counts).collect(),
+            traffic: self.ledger.traffic,
+            evictors: self.ledger.evictors.clone(),
         }
-        ledger.traffic += (ledger.traffic - before.traffic) * times;
-        for (pair, now) in ledger.evictors.iter_mut().flat_map(Words::iter_mut) {
-            let before = before.evictors.as_ref().map_or(0, |evictors| evictors.get(pair));
-            *now += times * (*now - before);
+    }
+
+    /// Counts what was counted between two marks so many times more. No other points than these had to do with it.
+    pub fn repeat(&mut self, points: &[u32], before: &Mark, after: &Mark, times: u64) {
+        let ledger = &mut self.ledger;
+        for (&point, (before, after)) in points.iter().zip(before.points.iter().zip(&after.points)) {
+            *ledger.point(point) += (*after - *before) * times;
+        }
+        ledger.traffic += (after.traffic - before.traffic) * times;
+        if let (Some(evictors), Some(before), Some(after)) = (&mut ledger.evictors, &before.evictors, &after.evictors) {
+            for (pair, n) in after.iter() {
+                let more = (n - before.get(pair)) * times;
+                if more > 0 {
+                    *evictors.at(pair) += more;
+                }
+            }
         }
     }
 
@@ -243,6 +269,14 @@ impl Ledger {
         }
     }
 
+    /// Accesses of a kind that missed, and have no class.
+    pub fn missed_some(&mut self, kind: Kind, by: u32, misses: u64) {
+        let requests = self.requests(kind);
+        requests.requests += misses;
+        requests.misses += misses;
+        self.point(by).misses += misses;
+    }
+
     /// Accesses of a kind that hit.
     pub fn found(&mut self, kind: Kind, by: u32, hits: u64, spatial: u64) {
         self.requests(kind).requests += hits;
@@ -260,11 +294,11 @@ impl Ledger {
         }
     }
 
-    /// A line leaves this level, and is written back if it is dirty: counted without a branch, which could not be foreseen.
+    /// Lines leave this level: so many are written back.
     #[inline(always)]
-    pub fn wrote_back(&mut self, owner: u32, dirty: bool) {
-        self.traffic.writebacks += u64::from(dirty);
-        self.point(owner).writebacks += u64::from(dirty);
+    pub fn wrote_back(&mut self, owner: u32, times: u64) {
+        self.traffic.writebacks += times;
+        self.point(owner).writebacks += times;
     }
 
     /// A demand access misses a line: had it been there?
@@ -275,15 +309,15 @@ impl Ledger {
         }
     }
 
-    /// A line was evicted.
+    /// Lines were evicted of which the same was known.
     #[inline(always)]
-    pub fn evicted(&mut self, traits: &Traits, old: &Meta, by: u32) {
+    pub fn evicted(&mut self, traits: &Traits, old: &Meta, by: u32, times: u64) {
         let owner = old.owner;
         let counts = self.point(owner);
-        counts.evictions += 1;
-        counts.used_bytes += traits.used_bytes(old);
+        counts.evictions += times;
+        counts.used_bytes += traits.used_bytes(old) * times;
         if let Some(evictors) = &mut self.evictors {
-            *evictors.at(pair(owner, by)) += 1;
+            *evictors.at(pair(owner, by)) += times;
         }
     }
 }
@@ -320,6 +354,46 @@ struct Looked {
     class: Option<Class>,
 }
 
+/// The reference points of the accesses since the outermost loop began that is watched.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    pub points: Vec<u32>,
+    /// By point.
+    seen: Vec<bool>,
+    /// Loops that are watched.
+    loops: u32,
+}
+
+impl Noted {
+    pub fn begin(&mut self) {
+        if self.loops == 0 {
+            self.points
+                .drain(..)
+                .for_each(|point| self.seen[point as usize] = false);
+        }
+        self.loops += 1;
+    }
+
+    pub fn end(&mut self) {
+        self.loops -= 1;
+    }
+
+    pub fn wants(&self) -> bool {
+        self.loops > 0
+    }
+
+    #[inline]
+    pub fn note(&mut self, point: u32) {
+        let at = point as usize;
+        if self.seen.len() <= at {
+            self.seen.resize(at + 1, false);
+        }
+        if !std::mem::replace(&mut self.seen[at], true) {
+            self.points.push(point);
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Machine {
     pub caches: Vec<Cache>,
@@ -328,6 +402,11 @@ pub(super) struct Machine {
     pub moved: Option<Meta>,
     /// What looking for repetitions may still cost, in accesses.
     pub credit: u64,
+    /// How many lines for each of the caches' a loop brings before there is nothing in them that was there before it, by experience.
+    pub forget: u64,
+    pub noted: Noted,
+    /// A loop that goes by lines.
+    pub steps: Steps,
     /// Between the levels of the short way.
     pub queues: (Vec<Request>, Vec<Request>),
     /// Accesses that were counted without being simulated.
@@ -512,7 +591,7 @@ impl Machine {
         let cache = &mut self.caches[at];
         let (traits, below) = (cache.traits, cache.below);
         lose(&mut cache.gone, line, &old, origin.point);
-        self.levels[cache.level].ledger.evicted(&traits, &old, origin.point);
+        self.levels[cache.level].ledger.evicted(&traits, &old, origin.point, 1);
         let addr = line << traits.shift;
         if traits.inclusion == Inclusion::Inclusive && self.invalidate(at, addr, traits.line, origin) {
             old.flags |= DIRTY;
@@ -521,7 +600,7 @@ impl Machine {
         if let Some(below) = exclusive {
             self.take_in(below, line, old, origin);
         } else if old.flags & DIRTY != 0 && traits.write != Write::None {
-            self.levels[self.caches[at].level].ledger.wrote_back(old.owner, true);
+            self.levels[self.caches[at].level].ledger.wrote_back(old.owner, 1);
             if let Some(below) = below {
                 let origin = origin.untouching(old.owner);
                 self.write_back(below, addr, traits.line, &origin);
@@ -557,7 +636,7 @@ impl Machine {
                     }
                     let level = &mut self.levels[cache.level].ledger;
                     level.traffic.invalidations += 1;
-                    level.evicted(&cache.traits, &old, origin.point);
+                    level.evicted(&cache.traits, &old, origin.point, 1);
                     lose(&mut cache.gone, line, &old, origin.point);
                     dirty |= old.flags & DIRTY != 0;
                 }
@@ -607,7 +686,7 @@ impl Machine {
             }
         }
         if goes_on {
-            self.levels[self.caches[at].level].ledger.wrote_back(origin.owner, true);
+            self.levels[self.caches[at].level].ledger.wrote_back(origin.owner, 1);
             if let Some(below) = self.caches[at].below {
                 self.write_back(below, addr, len, origin);
             }
@@ -632,7 +711,7 @@ impl Machine {
             }
             meta.flags &= !DIRTY;
             let (owner, below) = (meta.owner, cache.below);
-            self.levels[cache.level].ledger.wrote_back(owner, true);
+            self.levels[cache.level].ledger.wrote_back(owner, 1);
             if let Some(below) = below {
                 let addr = line << traits.shift;
                 let origin = Origin::of(owner, addr, 1).untouching(owner);

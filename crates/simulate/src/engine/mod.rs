@@ -8,16 +8,19 @@
 //!
 //! **Invariant.** The short way does what the other would have done: tests run both.
 mod cache;
+mod dwell;
 mod fast;
 mod looped;
 mod machine;
 mod shadow;
+mod steps;
 mod warp;
 mod words;
 
 use crate::config::{ConfigError, Hierarchy, Shared};
 use crate::counts::LevelCounts;
 use cache::Cache;
+use dwell::Dwell;
 use machine::{LevelState, Machine, Origin};
 use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Repeat, Thread};
 use warp::Watch;
@@ -37,6 +40,23 @@ pub struct Options {
     pub no_skip: bool,
     /// One access after the other, even where a shorter way is known to give the same.
     pub one_by_one: bool,
+}
+
+/// A loop that is being replayed, and how iterations of it may be left out.
+#[derive(Debug)]
+enum Watched {
+    Warp(Watch),
+    Dwell(Dwell),
+}
+
+impl Watched {
+    /// How many iterations should come before it is asked again; 0 if it need not be.
+    fn next(&self) -> u64 {
+        match self {
+            Watched::Warp(warp) => warp.next(),
+            Watched::Dwell(dwell) => dwell.next(),
+        }
+    }
 }
 
 /// A thread's way into the hierarchy.
@@ -61,7 +81,7 @@ pub struct Simulator {
     /// By thread.
     entries: Vec<Entry>,
     /// The loops that are being replayed, innermost last.
-    watches: Vec<Watch>,
+    watches: Vec<Watched>,
 }
 
 impl Simulator {
@@ -77,6 +97,9 @@ impl Simulator {
                 levels: hierarchy.levels.iter().map(level).collect(),
                 moved: None,
                 credit: warp::CREDIT,
+                forget: warp::FORGET,
+                noted: Default::default(),
+                steps: Default::default(),
                 queues: Default::default(),
                 skipped: 0,
             },
@@ -200,6 +223,9 @@ pub(crate) fn placed(addr: u64, space: u64) -> u64 {
 impl AccessSink for Simulator {
     fn accesses(&mut self, batch: &[Access]) {
         let Some(first) = batch.first() else { return };
+        if self.machine.noted.wants() {
+            batch.iter().for_each(|access| self.machine.noted.note(access.point.0));
+        }
         if !self.plain {
             return batch.iter().for_each(|access| self.access(access));
         }
@@ -245,11 +271,15 @@ impl AccessSink for Simulator {
 
     fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
         let entry = self.enter(repeat.thread);
-        let watch = entry
-            .data
-            .and_then(|data| Watch::new(&self.machine, data, entry.space, repeat));
-        let after = watch.as_ref().map_or(0, Watch::next);
-        self.watches.extend(watch);
+        let Some(data) = entry.data else { return 0 };
+        let warp = Watch::new(&self.machine, data, entry.space, repeat);
+        let dwell = || Dwell::new(&self.machine, data, entry.space, repeat);
+        let Some(watch) = warp.map(Watched::Warp).or_else(|| dwell().map(Watched::Dwell)) else {
+            return 0;
+        };
+        let after = watch.next();
+        self.machine.noted.begin();
+        self.watches.push(watch);
         after
     }
 
@@ -257,7 +287,10 @@ impl AccessSink for Simulator {
         let Some(watch) = self.watches.last_mut() else {
             return Next::default();
         };
-        let skip = watch.iterated(&mut self.machine, iterations, left);
+        let skip = match watch {
+            Watched::Warp(warp) => warp.iterated(&mut self.machine, iterations, left),
+            Watched::Dwell(dwell) => dwell.iterated(&mut self.machine, iterations, left),
+        };
         Next {
             skip,
             after: watch.next(),
@@ -265,6 +298,8 @@ impl AccessSink for Simulator {
     }
 
     fn leaves(&mut self) {
-        self.watches.pop();
+        if self.watches.pop().is_some() {
+            self.machine.noted.end();
+        }
     }
 }

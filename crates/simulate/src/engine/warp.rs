@@ -12,21 +12,25 @@
 //! checked with them. (2) That no line gets into the way of another class: the bytes that each class touches in the whole loop are apart from those of the others, and no line that is there
 //! moves through them either (`in_the_way`). Lines' order, owners, touched bytes and marks must agree too, so everything that is counted repeats.
 //!
+//! **What is no whole period** at the end of the loop begins as a period does: if the states and counts after as many iterations of the first period were remembered too, the end need not be simulated either.
+//!
+//! **Whose counts.** In a period that repeats, only reference points that made accesses in it count anything, also as owners of what is evicted: a line of another owner that goes would have to
+//! be there again after the period, and with the same owner. So counts are remembered of the points that were seen in the loop ([`super::machine::Noted`]), and if there are new ones nothing is left out.
+//!
 //! The period is computed, not searched: the least number of iterations after which all classes have moved by whole lines, and by
 //! the same number of sets, in every cache. Where it is too long, or there is memory of other kinds (random replacement, prefetchers, miss classes), nothing is left out.
 use super::cache::Cache;
-use super::machine::{LevelState, Machine};
+use super::machine::{Machine, Mark};
 use crate::config::{Inclusion, Prefetch};
 use crate::sets::{Meta, Sets};
 use memtrail_model::{Mover, Repeat};
 
-/// Fewer repetitions than this are not worth looking for.
-const FEWEST_PERIODS: u64 = 4;
 /// Comparisons that fail before a loop is given up.
 const ATTEMPTS: u32 = 24;
 
-/// After so many accesses for each line of the caches, there probably is nothing in them that was there before.
-const FORGET: u64 = 4;
+/// After so many other lines for each line of the caches, there probably is nothing in them that was there before: at first, and at most.
+pub(super) const FORGET: u64 = 2;
+const MOST_TO_FORGET: u64 = 8;
 
 /// A line that is remembered and compared costs as much as so many accesses.
 const COST: u64 = 4;
@@ -37,17 +41,28 @@ pub(super) const CREDIT: u64 = 1 << 24;
 
 /// Lines that move alike: in the whole loop they lie in these ranges of addresses.
 #[derive(Clone, Debug)]
-struct Class {
+pub(super) struct Class {
     /// In one iteration.
-    shift: u64,
+    pub shift: u64,
     /// In order, and apart from each other.
     ranges: Vec<(u64, u64)>,
 }
 
 impl Class {
+    /// How many lines of so many bytes lie in its ranges, about.
+    fn lines(&self, line: u64) -> u64 {
+        self.ranges.iter().map(|&(low, high)| (high - low) / line).sum()
+    }
+
     fn touches(&self, low: u64, high: u64) -> bool {
+        self.range(low, high).is_some()
+    }
+
+    /// The last range that has addresses in common with this one.
+    pub fn range(&self, low: u64, high: u64) -> Option<(u64, u64)> {
         let behind = self.ranges.partition_point(|&(from, _)| from <= high);
-        behind > 0 && self.ranges[behind - 1].1 >= low
+        let last = self.ranges[..behind].last().copied();
+        last.filter(|&(_, to)| to >= low)
     }
 }
 
@@ -56,7 +71,38 @@ impl Class {
 struct Snapshot {
     /// By cache: lines in order, set after set.
     caches: Vec<Contents>,
-    levels: Vec<LevelState>,
+    counted: Counted,
+}
+
+/// What had been counted then.
+#[derive(Clone, Debug)]
+pub(super) struct Counted {
+    /// By level, of the points that had been noted.
+    marks: Vec<Mark>,
+    points: usize,
+}
+
+impl Counted {
+    pub fn by(machine: &Machine) -> Counted {
+        let points = &machine.noted.points;
+        Counted {
+            marks: machine.levels.iter().map(|level| level.mark(points)).collect(),
+            points: points.len(),
+        }
+    }
+
+    /// Whether all that has counted anything until later is in both.
+    pub fn has_points_of(&self, later: &Counted) -> bool {
+        self.points == later.points
+    }
+
+    /// Counts what was counted until later so many times more.
+    pub fn repeat(&self, later: &Counted, machine: &mut Machine, times: u64) {
+        let points = &machine.noted.points[..self.points];
+        for (level, (before, after)) in machine.levels.iter_mut().zip(self.marks.iter().zip(&later.marks)) {
+            level.repeat(points, before, after, times);
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -68,11 +114,11 @@ struct Contents {
 
 impl Contents {
     fn of(cache: &Cache) -> Contents {
-        let mut contents = Contents::default();
-        cache.sets.each_in_order(|set| {
-            contents.begins.push(contents.lines.len() as u32);
-            contents.lines.extend(set);
-        });
+        let mut contents = Contents {
+            lines: Vec::with_capacity(cache.lines),
+            begins: Vec::with_capacity(cache.sets.count() + 1),
+        };
+        cache.sets.in_order(&mut contents.lines, &mut contents.begins);
         contents.begins.push(contents.lines.len() as u32);
         contents
     }
@@ -90,8 +136,6 @@ impl Contents {
 #[derive(Debug)]
 pub(super) struct Watch {
     classes: Vec<Class>,
-    /// Iterations after which states are compared.
-    period: u64,
     /// The caches it goes through, from the first outwards.
     path: Vec<usize>,
     /// Accesses of an iteration.
@@ -102,6 +146,9 @@ pub(super) struct Watch {
     passed: u64,
     wait: u64,
     before: Option<Snapshot>,
+    /// After so many iterations of a period the loop's last ends, and how it was after those of this.
+    rest: u64,
+    middle: Option<Snapshot>,
     attempts: u32,
 }
 
@@ -124,22 +171,9 @@ fn lengthen(period: u64, distance: u64, modulus: u64) -> Option<u64> {
 impl Watch {
     /// A loop of `trips` iterations, if it may be worth watching.
     pub fn new(machine: &Machine, first: usize, space: u64, repeat: &Repeat<'_>) -> Option<Watch> {
-        let &Repeat {
-            trips,
-            accesses,
-            movers,
-            ..
-        } = repeat;
-        let mut path = vec![first];
-        while let Some(below) = path.last().and_then(|&at| machine.caches[at].below) {
-            path.push(below);
-        }
+        let &Repeat { trips, accesses, .. } = repeat;
+        let (path, classes) = path_and_classes(machine, first, space, repeat)?;
         let caches = || path.iter().map(|&at| &machine.caches[at]);
-        if caches().any(|cache| !cache.can_warp()) {
-            return None;
-        }
-        let longest = caches().map(|cache| cache.traits.line).max()?;
-        let classes = classes(movers, space, longest)?;
         let mut period = 1;
         for cache in caches() {
             let (line, span) = (cache.traits.line, cache.traits.line * cache.sets.count() as u64);
@@ -147,27 +181,29 @@ impl Watch {
                 period = lengthen(period, class.shift, line)?;
                 period = lengthen(period, class.shift.wrapping_sub(classes[0].shift), span)?;
             }
-            if period.checked_mul(FEWEST_PERIODS)? > trips {
+            if period > trips {
                 return None;
             }
         }
         let lines: usize = caches().map(|cache| cache.lines).sum();
-        let points: usize = machine.levels.iter().map(|level| level.hits.len()).sum();
-        let cost = COST * (lines + points) as u64;
+        let cost = COST * lines as u64;
         // Comparing must not cost much more than what goes on between.
-        let least = (lines + points) as u64 / accesses.max(1);
+        let least = lines as u64 / accesses.max(1);
         let wait = (least / period + 1).checked_mul(period)?;
+        let line = machine.caches[first].traits.line;
         // A period may begin anywhere: the first comparison needs no more than time for the caches to forget what was before.
-        let lead = (FORGET * lines as u64 / accesses.max(1) + 1).min(wait);
-        (wait.checked_mul(FEWEST_PERIODS)? <= trips).then_some(Watch {
+        let lead = (machine.forget * lines as u64 / fresh(&classes, trips, line, lines as u64).max(1) + 1).min(wait);
+        // Something must be left to leave out.
+        (lead.checked_add(wait)?.checked_add(wait / 4)? <= trips).then_some(Watch {
             classes,
-            period,
             path,
             accesses,
             cost,
             passed: wait - lead,
             wait,
             before: None,
+            rest: 0,
+            middle: None,
             attempts: 0,
         })
     }
@@ -176,6 +212,8 @@ impl Watch {
     pub fn next(&self) -> u64 {
         if self.attempts == ATTEMPTS {
             0
+        } else if self.passed < self.rest {
+            self.rest - self.passed
         } else {
             self.wait - self.passed
         }
@@ -187,38 +225,60 @@ impl Watch {
         machine.credit = machine
             .credit
             .saturating_add(iterations.saturating_mul(self.accesses) / SHARE);
-        if self.passed < self.wait || self.attempts == ATTEMPTS || left < self.period {
+        if self.attempts == ATTEMPTS || left == 0 {
+            return 0;
+        }
+        if self.passed < self.wait {
+            if self.passed == self.rest && self.before.is_some() {
+                self.middle = Some(self.snapshot(machine));
+            }
             return 0;
         }
         let since = std::mem::take(&mut self.passed);
+        let middle = self.middle.take();
         if machine.credit < self.cost {
             self.before = None;
+            self.rest = 0;
             return 0;
         }
         machine.credit -= self.cost;
         let now = self.snapshot(machine);
-        let periods = left / since;
         if let Some(before) = self.before.take() {
-            if since == self.wait && periods > 0 && self.repeats(machine, &before, &now, since, periods) {
-                self.skip(machine, &before, now, since, periods);
+            let (periods, rest) = (left / since, left % since);
+            let middle = middle.filter(|_| rest == self.rest && rest > 0);
+            let dealt_with = periods * since + if middle.is_some() { rest } else { 0 };
+            let fits = since == self.wait && dealt_with > 0 && before.counted.has_points_of(&now.counted);
+            if fits && self.repeats(machine, &before, &now, since, periods) {
+                before.counted.repeat(&now.counted, machine, periods);
+                match &middle {
+                    Some(middle) => {
+                        before.counted.repeat(&middle.counted, machine, 1);
+                        self.place(machine, middle, since * (periods + 1));
+                    }
+                    None => self.place(machine, &now, since * periods),
+                }
+                machine.skipped += self.accesses * dealt_with;
                 machine.credit += (u64::from(self.attempts) + 2) * self.cost;
+                if self.attempts > 0 {
+                    machine.forget = (machine.forget + 1).min(MOST_TO_FORGET);
+                }
                 self.attempts = ATTEMPTS;
-                return periods * since;
+                return dealt_with;
             }
             self.attempts += 1;
             if self.attempts % 4 == 0 {
                 self.wait = self.wait.saturating_mul(2);
             }
         }
+        self.rest = left % self.wait;
         self.before = Some(now);
         0
     }
 
-    fn snapshot(&self, machine: &mut Machine) -> Snapshot {
-        machine.levels.iter_mut().for_each(LevelState::enter);
+    fn snapshot(&self, machine: &Machine) -> Snapshot {
         Snapshot {
             caches: self.path.iter().map(|&at| Contents::of(&machine.caches[at])).collect(),
-            levels: machine.levels.clone(),
+            counted: Counted::by(machine),
         }
     }
 
@@ -266,13 +326,9 @@ impl Watch {
             .any(|class| class.shift != shift && class.touches(low, high))
     }
 
-    /// Counts what `periods` more of the last period would count, and moves the lines to where they would be.
-    fn skip(&self, machine: &mut Machine, before: &Snapshot, now: Snapshot, since: u64, periods: u64) {
-        machine.skipped += self.accesses * since * periods;
-        for (level, before) in machine.levels.iter_mut().zip(&before.levels) {
-            level.repeat(before, periods);
-        }
-        for (contents, &at) in now.caches.iter().zip(&self.path) {
+    /// Puts the lines of a snapshot where they would be so many iterations later.
+    fn place(&self, machine: &mut Machine, snapshot: &Snapshot, iterations: u64) {
+        for (contents, &at) in snapshot.caches.iter().zip(&self.path) {
             let cache = &mut machine.caches[at];
             let (line, shift) = (cache.traits.line, cache.traits.shift);
             cache.sets.clear();
@@ -280,12 +336,42 @@ impl Watch {
             for set in 0..contents.sets() {
                 for &(number, meta) in contents.set(set).iter().rev() {
                     let addr = number << shift;
-                    let way = self.shift(addr, line).wrapping_mul(since).wrapping_mul(periods);
+                    let way = self.shift(addr, line).wrapping_mul(iterations);
                     cache.sets.place(addr.wrapping_add(way) >> shift, meta);
                 }
             }
         }
     }
+}
+
+/// How many lines each iteration brings, about, that caches of so many lines do not hold.
+fn fresh(classes: &[Class], trips: u64, line: u64, held: u64) -> u64 {
+    let lines = |moving: bool| -> u64 {
+        let those = classes.iter().filter(|class| (class.shift != 0) == moving);
+        those.map(|class| class.lines(line)).sum()
+    };
+    let staying = lines(false);
+    lines(true) / trips + if staying > held { staying } else { 0 }
+}
+
+/// The caches of a loop's way, from the first outwards, and its classes, if its iterations may be left out.
+pub(super) fn path_and_classes(
+    machine: &Machine,
+    first: usize,
+    space: u64,
+    repeat: &Repeat<'_>,
+) -> Option<(Vec<usize>, Vec<Class>)> {
+    let mut path = vec![first];
+    while let Some(below) = path.last().and_then(|&at| machine.caches[at].below) {
+        path.push(below);
+    }
+    let caches = || path.iter().map(|&at| &machine.caches[at]);
+    if caches().any(|cache| !cache.can_warp()) {
+        return None;
+    }
+    let longest = caches().map(|cache| cache.traits.line).max()?;
+    let classes = classes(repeat.movers, space, longest)?;
+    Some((path, classes))
 }
 
 /// The classes of a loop's accesses, if they keep apart by whole lines.

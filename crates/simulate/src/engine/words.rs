@@ -76,11 +76,6 @@ impl Words {
         self.slots.iter().copied().filter(|&(_, number)| number > 0)
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut u64)> + '_ {
-        let there = self.slots.iter_mut().filter(|(_, number)| *number > 0);
-        there.map(|(key, number)| (*key, number))
-    }
-
     #[inline(always)]
     fn probe(&self, key: u64) -> usize {
         let mask = self.slots.len() - 1;

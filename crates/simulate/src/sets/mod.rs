@@ -11,7 +11,7 @@ mod wide;
 
 pub(crate) use plru::PlruSets;
 pub(crate) use random::RandomSets;
-pub(crate) use stamped::{StampedSets, FULL, KEEPS, MOVES};
+pub(crate) use stamped::{Come, StampedSets, FULL, KEEPS, MOVES};
 pub(crate) use wide::WideSets;
 
 use crate::config::{Level, Policy};
@@ -161,8 +161,15 @@ impl AnySets {
     }
 }
 
-/// Lines from the last used (of FIFO: placed) to the next to go, with what is known of them.
-pub(crate) type InOrder<'s> = dyn Iterator<Item = (u64, Meta)> + 's;
+/// A line that is there at two times.
+pub(crate) struct Both {
+    pub slot: u32,
+    pub line: u64,
+    pub before: Meta,
+    pub now: Meta,
+    /// It has been used since.
+    pub used: bool,
+}
 
 macro_rules! ordered {
     ($self:expr, $sets:ident => $do:expr, else $other:expr) => {
@@ -180,8 +187,27 @@ macro_rules! ordered {
     };
 }
 
+/// Does something with those that are LRU, of few ways.
+macro_rules! lru {
+    ($self:expr, $sets:ident => $do:expr, else $other:expr) => {
+        match $self {
+            AnySets::FullLru8($sets) => $do,
+            AnySets::FullLru16($sets) => $do,
+            AnySets::Lru4($sets) => $do,
+            AnySets::Lru8($sets) => $do,
+            AnySets::Lru16($sets) => $do,
+            _ => $other,
+        }
+    };
+}
+pub(crate) use lru;
+
 /// For those that consist of lines in an order and nothing else.
 impl AnySets {
+    /// How many ways, if they are LRU and few.
+    pub fn lru_ways(&self) -> Option<usize> {
+        lru!(self, sets => Some(sets.ways()), else None)
+    }
     pub fn has_order(&self) -> bool {
         ordered!(self, _sets => true, else false)
     }
@@ -189,9 +215,23 @@ impl AnySets {
     pub fn count(&self) -> usize {
         ordered!(self, sets => sets.count(), else 0)
     }
-    /// Shows each set's lines, set after set.
-    pub fn each_in_order(&self, mut show: impl FnMut(&mut InOrder<'_>)) {
-        ordered!(self, sets => (0..sets.count()).for_each(|set| show(&mut sets.in_order(set))), else {});
+    /// Adds each set's lines, from the last used (of FIFO: placed) to the next to go, set after set, and where each set begins.
+    pub fn in_order(&self, lines: &mut Vec<(u64, Meta)>, begins: &mut Vec<u32>) {
+        ordered!(self, sets => for set in 0..sets.count() {
+            begins.push(lines.len() as u32);
+            lines.extend(sets.in_order(set));
+        }, else {});
+    }
+    /// Shows all lines beside what they were before, unless there are some that were not there. Returns whether each was as it should be; only for LRU of few ways.
+    pub fn beside(&self, before: &AnySets, look: impl FnMut(Both) -> bool) -> bool {
+        match (self, before) {
+            (AnySets::FullLru8(now), AnySets::FullLru8(before)) => now.beside(before, look),
+            (AnySets::FullLru16(now), AnySets::FullLru16(before)) => now.beside(before, look),
+            (AnySets::Lru4(now), AnySets::Lru4(before)) => now.beside(before, look),
+            (AnySets::Lru8(now), AnySets::Lru8(before)) => now.beside(before, look),
+            (AnySets::Lru16(now), AnySets::Lru16(before)) => now.beside(before, look),
+            _ => false,
+        }
     }
     /// Takes all lines out.
     pub fn clear(&mut self) {

@@ -9,7 +9,7 @@
 //! LRU and FIFO differ in one thing: whether a line that is found is used.
 //!
 //! **Invariants.** The stamps of a set are different, and each names its way. Those of free ways are less than those of others, those of ways that do not exist are [`NEVER`].
-use super::{Index, Meta, Placed, Sets};
+use super::{Both, Index, Meta, Placed, Sets};
 use safe_arch::{
     cmp_eq_mask_i32_m128i, m128i, move_mask_i8_m128i, pack_i16_to_i8_m128i, pack_i32_to_i16_m128i, prefetch_t0,
     set_splat_i32_m128i, zeroed_m128i,
@@ -104,6 +104,15 @@ impl<const N: usize> Set<N> {
     }
 }
 
+/// What coming to a line finds.
+pub(crate) struct Come<'s> {
+    pub slot: u32,
+    pub meta: &'s mut Meta,
+    pub is_there: bool,
+    /// The line that was there, if there was one.
+    pub evicted: Option<u64>,
+}
+
 /// All `N` ways exist, and sets are a power of two.
 pub(crate) const FULL: bool = true;
 
@@ -149,15 +158,87 @@ impl<const N: usize, const MOVE: bool, const FULL: bool> StampedSets<N, MOVE, FU
         (set * if FULL { N } else { self.ways } + way) as u32
     }
 
-    /// The lines of a set from the last used (of FIFO: placed) to the next to go, with what is known of them.
+    pub fn ways(&self) -> usize {
+        self.ways
+    }
+
+    /// Uses a line that is there until some time, or longer if that was known before, or puts it in the way of the one to go, whose [`Meta`] it leaves there to be replaced.
+    #[inline(always)]
+    pub fn come(&mut self, line: u64, time: u64) -> Come<'_> {
+        let at = self.set(line);
+        let found = self.sets[at].way(line);
+        let way = found.unwrap_or_else(|| self.sets[at].last());
+        let slot = self.slot(at, way);
+        let set = &mut self.sets[at];
+        let old = set.line(way);
+        set.stamps[way] = set.stamps[way].max(time + way as u64);
+        if found.is_none() {
+            set.put(way, line);
+        }
+        Come {
+            slot,
+            meta: &mut set.meta[way],
+            is_there: found.is_some(),
+            evicted: (old != FREE).then_some(old),
+        }
+    }
+
+    /// The lines of a set from the last used (of FIFO: placed) to the next to go.
+    #[inline]
     pub fn in_order(&self, set: usize) -> impl Iterator<Item = (u64, Meta)> + '_ {
         let set = &self.sets[set];
-        let mut stamps = set.stamps;
-        stamps[..self.ways].sort_unstable_by(|a, b| b.cmp(a));
-        let ways = stamps.into_iter().take(self.ways).map(|stamp| stamp as usize % N);
-        let lines = ways.map(move |way| (set.line(way), set.meta[way]));
+        let stamps = descending(set.stamps);
+        let ways = stamps.into_iter().skip(N - self.ways);
+        let lines = ways.map(move |stamp| (set.line(stamp as usize % N), set.meta[stamp as usize % N]));
         lines.take_while(|&(line, _)| line != FREE)
     }
+
+    /// Shows all lines beside what they were before, unless there are some that were not there. Returns whether each was as it should be.
+    pub fn beside(&self, before: &Self, mut look: impl FnMut(Both) -> bool) -> bool {
+        let since = before.now + Self::TICK;
+        for (at, (is, was)) in self.sets.iter().zip(&before.sets).enumerate() {
+            for way in 0..self.ways {
+                let line = is.line(way);
+                if line == FREE {
+                    continue;
+                }
+                let Some(before) = was.way(line) else { return false };
+                let both = Both {
+                    slot: self.slot(at, way),
+                    line,
+                    before: was.meta[before],
+                    now: is.meta[way],
+                    used: is.stamps[way] >= since,
+                };
+                if !look(both) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Sorts a power of two of stamps, the greatest first: Batcher's network, whose comparisons do not depend on what they find.
+#[inline]
+fn descending<const N: usize>(mut stamps: [u64; N]) -> [u64; N] {
+    let mut sorted = 1;
+    while sorted < N {
+        let mut apart = sorted;
+        while apart > 0 {
+            for from in ((apart % sorted)..N - apart).step_by(2 * apart) {
+                for i in from..(from + apart).min(N - apart) {
+                    let (a, b) = (stamps[i], stamps[i + apart]);
+                    if i / (2 * sorted) == (i + apart) / (2 * sorted) {
+                        (stamps[i], stamps[i + apart]) = (a.max(b), a.min(b));
+                    }
+                }
+            }
+            apart /= 2;
+        }
+        sorted *= 2;
+    }
+    stamps
 }
 
 impl<const N: usize, const MOVE: bool, const FULL: bool> Sets for StampedSets<N, MOVE, FULL> {
@@ -276,6 +357,20 @@ mod tests {
             assert_eq!(set.way(2 << 32 | 7), Some(2));
             assert_eq!(set.way(2 << 32 | 8), None);
             assert_eq!(set.way(3), None);
+        }
+        check::<4>();
+        check::<8>();
+        check::<16>();
+    }
+
+    #[test]
+    fn networks_sort() {
+        // A network that sorts all sequences of 0 and 1 sorts all.
+        fn check<const N: usize>() {
+            for bits in 0u64..1 << N {
+                let stamps: [u64; N] = std::array::from_fn(|i| bits >> i & 1);
+                assert!(descending(stamps).is_sorted_by(|a, b| a >= b), "{bits:b}");
+            }
         }
         check::<4>();
         check::<8>();

@@ -177,7 +177,15 @@ impl Nest {
             let (down, up) = (ways.iter().map(|&way| way.min(0)), ways.iter().map(|&way| way.max(0)));
             let last = i128::from(access.size.max(1)) - 1;
             Some(Mover {
+                kind: access.kind,
                 shift: further as u64,
+                first: access.addr,
+                size: access.size,
+                grain: if self.trips > 1 {
+                    (access.stride as i64).unsigned_abs()
+                } else {
+                    0
+                },
                 low: u64::try_from(i128::from(access.addr) + down.sum::<i128>()).ok()?,
                 high: u64::try_from(i128::from(access.addr) + up.sum::<i128>() + last).ok()?,
             })

@@ -74,6 +74,13 @@ impl Loops {
         (below, above)
     }
 
+    /// What an address moves by in loops inside the outermost are multiples of this.
+    fn grain(&self, value: &Value) -> u64 {
+        let inner = self.0.iter().zip(&value.strides).skip(1);
+        let moving = inner.filter(|&(&trips, _)| trips > 1);
+        moving.fold(0, |grain, (_, &stride)| gcd(grain, stride.min(stride.wrapping_neg())))
+    }
+
     /// The value cut to less than 64 bits, if the cut never takes anything away that the first one did not.
     fn narrow(&self, narrow: Narrow, value: &Value) -> Option<Value> {
         let most = narrow.mask();
@@ -88,6 +95,14 @@ impl Loops {
         let (below, above) = self.extent(&value);
         value.first = narrow.apply(value.first);
         (low + below >= 0 && low + above <= i128::from(most)).then_some(value)
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        gcd(b, a % b)
     }
 }
 
@@ -293,7 +308,11 @@ impl Survey<'_> {
             let (below, above) = self.loops.extent(&value);
             let last = above + i128::from(*size).max(1) - 1;
             self.movers.push(Mover {
+                kind: access.kind,
                 shift: value.strides[0],
+                first: value.first,
+                size: *size,
+                grain: self.loops.grain(&value),
                 low: u64::try_from(i128::from(value.first) + below).ok()?,
                 high: u64::try_from(i128::from(value.first) + last).ok()?,
             });
