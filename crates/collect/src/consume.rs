@@ -482,6 +482,10 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
         !self.one_by_one
     }
 
+    fn takes_short_loops(&self) -> bool {
+        !self.sink.wants_loops()
+    }
+
     #[inline(always)]
     fn linear(&mut self, linear: &Linear<'_>) {
         self.write(linear);

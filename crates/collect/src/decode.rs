@@ -87,6 +87,10 @@ pub trait Consumer {
     fn takes_linear(&self) -> bool {
         false
     }
+    /// Whether short loops may be written to [`Consumer::room`], iteration after iteration.
+    fn takes_short_loops(&self) -> bool {
+        false
+    }
     /// Whether nothing more can be taken for now: see [`ThreadDecoder::feed_some`].
     fn full(&self) -> bool {
         false

@@ -17,7 +17,7 @@ use crate::table::{Block, Hot, Table};
 use crate::work::{Slots, Work, Works, SLOTS, USABLE, ZERO};
 use memtrail_model::{Access, Kind, Thread};
 use memtrail_ring::record::{CUT, END};
-use memtrail_translate::plan::{Addr, Lin, LoopPlan, PlannedAccess, Shape, Step, FIRST, RSP};
+use memtrail_translate::plan::{Addr, Lin, LoopPlan, Plan, PlannedAccess, Shape, Step, FIRST, RSP};
 
 /// A plain access at a constant distance from a slot, as it will be but for two things: its address is the distance, and its thread the slot. So one is made of
 /// the other by copying.
@@ -136,6 +136,8 @@ pub(crate) struct Repeat {
     moves: Box<[Move]>,
     /// Some slot moves by a multiple of another.
     plus: bool,
+    /// Of a loop with one record: what counts its iterations, and the slot of that at the end.
+    counter: Option<(Step, u8)>,
 }
 
 impl Repeat {
@@ -148,6 +150,14 @@ impl Repeat {
             (&[a, b], &[x, y, ..]) => (slots[a as usize], slots[b as usize]) = (x, y),
             (all, _) => all.iter().zip(values).for_each(|(&s, &v)| slots[s as usize] = v),
         }
+    }
+
+    /// How many iterations a loop's one record stands for, if that is easily said.
+    pub fn trips(&self, values: &[u64]) -> Option<u64> {
+        let (counter, exit) = &self.counter?;
+        let value = |slot: usize| slot.checked_sub(FIRST.into()).and_then(|i| values.get(i)).copied();
+        let (entry, exit) = (value(counter.slot.into())?, value((*exit).into())?);
+        Some(Plan::trips(counter, entry, exit)).filter(|&n| n > 0)
     }
 
     /// Moves the slots to the next iteration.
@@ -169,8 +179,10 @@ pub(crate) struct Body {
     works_again: u32,
     /// 1 + index of the [`Repeat`], 0 if it is no loop.
     pub repeat: u32,
-    /// There is a recipe.
+    /// There is a recipe for an execution.
     pub ready: bool,
+    /// There is one for an iteration, and a record for all of them.
+    pub affine: bool,
 }
 
 /// A block ready for expansion.
@@ -203,6 +215,7 @@ pub(crate) const NO_RECIPE: Recipe = Recipe {
         works_again: 0,
         repeat: 0,
         ready: false,
+        affine: false,
     },
     end: Exit {
         c: 0,
@@ -260,10 +273,10 @@ impl Recipes {
         &self.fetching[first..][..fetches + usize::from(exit.accesses)]
     }
 
-    /// `None` if not all addresses are linear, or if the block is a loop with one record.
+    /// `None` if not all addresses are linear.
     fn make(&mut self, block: &Block) -> Option<Recipe> {
         let plan = &block.plan;
-        if plan.slots() > USABLE || matches!(plan.looping, Some(LoopPlan::Affine { .. })) {
+        if plan.slots() > USABLE {
             return None;
         }
         let mut works = Works::new(plan);
@@ -287,14 +300,13 @@ impl Recipes {
         for side in &plan.sides {
             sides.push(until(side.insn, &side.rsp, &mut works)?);
         }
-        if let Some(LoopPlan::Partly { steps, .. }) = &plan.looping {
-            let plus = steps.iter().filter_map(|s| s.plus);
-            plus.into_iter().try_for_each(|(slot, _)| works.need(slot))?;
-        }
+        let mut plus = block.steps().iter().filter_map(|s| s.plus);
+        plus.try_for_each(|(slot, _)| works.need(slot))?;
         let mut end = Exit {
             insn: (plan.insn_offsets.len() as u16).wrapping_sub(1),
             ..until(u16::MAX, &plan.exit_rsp, &mut works)?
         };
+        let affine = matches!(plan.looping, Some(LoopPlan::Affine { .. }));
         let again = works.again(plan);
         for exit in sides.iter_mut().chain([&mut end]) {
             let until = again.iter().take(exit.works.into());
@@ -310,17 +322,23 @@ impl Recipes {
                     Some(_) => index(self.repeats.len() + 1)?,
                     None => 0,
                 },
-                ready: true,
+                ready: !affine,
+                affine,
             },
             end,
             sides: index(self.sides.len())?,
             side_count: sides.len().try_into().ok()?,
         };
-        if let Some(LoopPlan::Partly { free, steps }) = &plan.looping {
+        if let Some(looping) = &plan.looping {
+            let (free, counter) = match looping {
+                LoopPlan::Affine { counter, .. } => (&[][..], Some((*counter, (FIRST + plan.words - 2) as u8))),
+                LoopPlan::Partly { free, .. } => (&free[..], None),
+            };
             self.repeats.push(Repeat {
                 free: free.iter().map(|&s| s as u8).collect(),
-                moves: steps.iter().filter(|s| moves(s)).map(Move::of).collect(),
-                plus: steps.iter().any(|s| s.plus.is_some()),
+                moves: block.steps().iter().filter(|s| moves(s)).map(Move::of).collect(),
+                plus: block.steps().iter().any(|s| s.plus.is_some()),
+                counter,
             });
         }
         self.accesses.extend(accesses);

@@ -80,6 +80,8 @@ impl Kinds {
     }
 }
 
+/// Iterations of a loop that are made here, at most.
+const SHORT: usize = 32;
 /// Records after which the consumer may be asked whether it wants more.
 const AT_ONCE: usize = 2048;
 
@@ -114,7 +116,7 @@ fn block(table: &Table, head: u64, values: usize) -> Option<Kind> {
         Some(&exit) => Kind {
             body: recipe.body,
             exit,
-            plain: recipe.body.ready,
+            plain: recipe.body.ready || recipe.body.affine && hot.side == 0,
             ..kind
         },
         None => kind,
@@ -130,6 +132,16 @@ struct Expanded {
     accesses: usize,
 }
 
+impl Expanded {
+    /// So many records with so many values each.
+    fn add(&mut self, records: usize, values: usize, accesses: usize) {
+        self.records += records;
+        self.values += records * values;
+        self.words += (records * (values + 1)) as u64;
+        self.accesses += accesses;
+    }
+}
+
 /// Expands plain records, which are most, as far as there is room for their accesses. It is a function by itself so that all it needs is in registers.
 #[inline(never)]
 fn expand_plain(
@@ -138,6 +150,7 @@ fn expand_plain(
     records: &Records<'_>,
     slots: &mut Slots,
     in_loop: &mut Option<u32>,
+    loops: bool,
     room: &mut [Access],
 ) -> Expanded {
     let kinds = records.what.kinds.as_slice();
@@ -154,6 +167,25 @@ fn expand_plain(
         let (values, room) = (&records.values[done.values..], &mut room[done.accesses..]);
         let (each, accesses) = (usize::from(kind.values), usize::from(kind.exit.accesses));
         let mut n = 1 + alike;
+        if kind.body.affine {
+            let fits = |trips: &usize| loops && *trips <= SHORT && trips * accesses <= room.len();
+            let trips = values.get(..each).and_then(|own| recipes.repeat(&kind.body).trips(own));
+            let follows = left.get(1).and_then(|&k| kinds.get(k as usize));
+            let Some(trips) = trips
+                .map(|t| t as usize)
+                .filter(fits)
+                .filter(|_| follows.is_some_and(|f| !f.cuts))
+            else {
+                break;
+            };
+            recipes.expand::<false>(thread, &kind.body, &kind.exit, 1, (values, each), slots, room);
+            let room = &mut room[accesses..];
+            recipes.expand::<true>(thread, &kind.body, &kind.exit, trips - 1, (&[], 0), slots, room);
+            *in_loop = None;
+            left = &left[1..];
+            done.add(1, each, trips * accesses);
+            continue;
+        }
         if n * each > values.len() || n * accesses > room.len() {
             let fit = |all: usize, each: usize| all.checked_div(each).unwrap_or(n);
             n = fit(values.len(), each).min(fit(room.len(), accesses)).min(n);
@@ -170,10 +202,7 @@ fn expand_plain(
         }
         *in_loop = (kind.body.repeat != 0 && !kind.left).then_some(kind.block);
         left = &left[n..];
-        done.records += n;
-        done.values += n * each;
-        done.words += (n * (each + 1)) as u64;
-        done.accesses += n * accesses;
+        done.add(n, each, n * accesses);
     }
     done
 }
@@ -210,7 +239,7 @@ impl ThreadDecoder {
         let mut wide = self.wide.take().unwrap_or_else(|| Box::new([0; SLOTS]));
         let slots: &mut Slots = &mut wide;
         let mut in_loop = self.enter(table, slots);
-        let following = consumer.follows();
+        let (following, loops) = (consumer.follows(), consumer.takes_short_loops());
         let kinds = records.what.kinds.as_slice();
         let kind = |i: usize| records.kinds.get(i).and_then(|&k| kinds.get(k as usize));
         let mut values = records.values;
@@ -225,7 +254,7 @@ impl ThreadDecoder {
                     what: records.what,
                 };
                 let room = consumer.room(self.thread);
-                let plain = expand_plain(self.thread, recipes, &rest, slots, &mut in_loop, room);
+                let plain = expand_plain(self.thread, recipes, &rest, slots, &mut in_loop, loops, room);
                 consumer.filled(plain.accesses);
                 values = &values[plain.values..];
                 words += plain.words;

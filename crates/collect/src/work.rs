@@ -135,8 +135,10 @@ impl<'p> Works<'p> {
 
     /// Of the work, that which has to be done for iterations after the first: the rest is as it was.
     pub fn again(&self, plan: &Plan) -> Vec<bool> {
-        let Some(LoopPlan::Partly { steps, free }) = &plan.looping else {
-            return vec![true; self.list.len()];
+        let (steps, free) = match &plan.looping {
+            None => return vec![true; self.list.len()],
+            Some(LoopPlan::Affine { steps, .. }) => (steps, &[][..]),
+            Some(LoopPlan::Partly { steps, free }) => (steps, &free[..]),
         };
         let mut changes = [false; SLOTS];
         changes[RSP as usize] = plan.exit_rsp != Lin::slot(RSP);
