@@ -602,14 +602,19 @@ struct Residuals<'a> {
 impl Residuals<'_> {
     #[inline]
     fn next(&mut self, length: usize) -> Result<u64, Error> {
-        let mut residual = 0;
-        let planes = self.planes.get_mut(..length).ok_or(Error::Inconsistent)?;
-        for (b, plane) in planes.iter_mut().enumerate() {
+        let mut byte = |b: usize| {
+            let plane = self.planes.get_mut(b).ok_or(Error::Inconsistent)?;
             let (&byte, rest) = plane.split_first().ok_or(Error::CutOff)?;
             *plane = rest;
-            residual |= u64::from(byte) << (8 * b);
+            Ok(u64::from(byte) << (8 * b))
+        };
+        // Most are short.
+        match length {
+            0 => Ok(0),
+            1 => byte(0),
+            2 => Ok(byte(0)? | byte(1)?),
+            _ => (0..length).try_fold(0, |residual, b| Ok(residual | byte(b)?)),
         }
-        Ok(residual)
     }
 }
 
@@ -645,7 +650,7 @@ impl Column<'_> {
             Series::Dense(own) => {
                 for &code in own {
                     if code == 0 {
-                        self.expected(1);
+                        self.put(self.past.expected());
                     } else {
                         self.other(code, residuals)?;
                     }
@@ -676,9 +681,14 @@ impl Column<'_> {
             self.past.turn();
             number
         };
+        self.put(number);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn put(&mut self, number: u64) {
         self.past.update(number);
         self.numbers[self.at] = number;
         self.at += self.apart;
-        Ok(())
     }
 }

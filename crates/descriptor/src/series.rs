@@ -32,6 +32,12 @@ impl Past {
         }
     }
 
+    /// The prediction that is expected to be right.
+    #[inline(always)]
+    pub fn expected(&self) -> u64 {
+        self.predict(self.back)
+    }
+
     /// The prediction that is not expected to be right.
     #[inline(always)]
     pub fn other(&self) -> u64 {
