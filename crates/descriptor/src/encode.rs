@@ -314,31 +314,51 @@ impl Encoder {
         let mut values = events.values.as_slice();
         // The event before: its kind, where its code goes, and what should follow it.
         let (mut before, mut place, mut expected) = (NONE, 0, NONE);
-        for &kind in &events.kinds {
-            let k = number[kind as usize];
+        let mut left = events.kinds.as_slice();
+        while let [kind, others @ ..] = left {
+            let k = number[*kind as usize];
             if k != expected && before != NONE {
                 self.turns.turn(before, place, k);
                 kinds[before as usize].follows = k;
             }
             let this = &mut kinds[k as usize];
             (before, place, expected) = (k, this.event as usize, this.follows);
-            this.event += 1;
-            let (own, rest) = values.split_at(this.arity as usize);
+            // Others of the kind follow often, and then nothing has to be looked up again. Not while it is watched.
+            let mut n = 1;
+            if expected == k {
+                let alike = others.iter().take_while(|&other| other == kind).count();
+                n = (1 + alike).min(this.until.max(1) as usize);
+                place += n - 1;
+            }
+            left = &left[n..];
+            this.event += n as u32;
+            let arity = this.arity as usize;
+            let (own, rest) = values.split_at(n * arity);
             values = rest;
-            let forms = &mut forms[this.column as usize..][..own.len()];
+            let forms = &mut forms[this.column as usize..][..arity];
             let at = this.value as usize;
-            this.value += this.arity;
+            this.value += own.len() as u32;
             rows.get(this.value as usize + AHEAD / size_of::<u64>())
                 .inspect(|p| pack.soon(*p));
             if this.until == 0 {
                 self.learners.watch(this, forms, own, &sources);
             } else {
-                this.until -= 1;
+                this.until -= n as u32;
             }
             let row = &mut rows[at..][..own.len()];
-            for ((left, form), &value) in row.iter_mut().zip(forms).zip(own) {
-                *left = value.wrapping_sub(form.part(&sources));
-                form.note(value, &mut sources);
+            if let [form] = forms {
+                for (left, &value) in row.iter_mut().zip(own) {
+                    *left = value.wrapping_sub(form.part(&sources));
+                    form.note(value, &mut sources);
+                }
+                continue;
+            }
+            let each = arity.max(1);
+            for (row, own) in row.chunks_exact_mut(each).zip(own.chunks_exact(each)) {
+                for ((left, form), &value) in row.iter_mut().zip(&*forms).zip(own) {
+                    *left = value.wrapping_sub(form.part(&sources));
+                    form.note(value, &mut sources);
+                }
             }
         }
     }
