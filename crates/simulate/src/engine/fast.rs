@@ -159,35 +159,40 @@ impl Pass<'_> {
     }
 }
 
+/// The first so many bits, by size of an access. One that has no size touches a byte.
+const FIRST_BITS: [u64; 65] = {
+    let mut bits = [1; 65];
+    let mut size = 1;
+    while size <= 64 {
+        bits[size] = u64::MAX >> (64 - size);
+        size += 1;
+    }
+    bits
+};
+
 /// An access of one line: which, and what is touched of it. `None` for others, and for what is neither read nor written.
 #[inline(always)]
 fn plain<const COMMON: bool>(access: &Access, traits: &Traits, space: u64) -> Option<(u64, u64)> {
-    let addr = if COMMON {
-        access.addr
-    } else {
-        placed(access.addr, space)
-    };
-    let (within, shift) = if COMMON {
-        (63, 6)
-    } else {
-        (traits.line - 1, traits.shift)
-    };
-    let from = addr & within;
-    let last = u64::from(access.size).wrapping_sub(1);
-    if access.kind > Kind::Write || last > within - from {
+    if access.kind > Kind::Write {
         return None;
     }
-    let touched = if COMMON {
-        (u64::MAX >> (63 - last)) << from
-    } else {
-        traits.bits(from, last + 1)
-    };
-    Some((addr >> shift, touched))
+    let size = access.size as usize;
+    if COMMON {
+        let from = access.addr as usize % 64;
+        if from + size > 64 {
+            return None;
+        }
+        return Some((access.addr >> 6, FIRST_BITS.get(size)? << from));
+    }
+    let addr = placed(access.addr, space);
+    let from = addr & (traits.line - 1);
+    let size = u64::from(access.size.max(1));
+    (from + size <= traits.line).then(|| (addr >> traits.shift, traits.bits(from, size)))
 }
 
 /// A batch of the program's accesses at the first cache, up to one that needs more. Returns how many were dealt with.
 ///
-/// `COMMON`: addresses are taken as they are, lines have 64 bytes, and are written back. `CLASSES`: there may be classes.
+/// `COMMON`: addresses are taken as they are, lines have 64 bytes, and are written back; none was prefetched. `CLASSES`: there may be classes.
 #[inline(never)]
 fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
     sets: &mut S,
@@ -201,7 +206,7 @@ fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
     let (begin, mut misses, mut writes) = (sets.time(), 0, 0);
     let mut time = begin;
     for access in batch {
-        let Some((line, touched)) = plain::<COMMON>(access, &traits, space) else {
+        let Some((line, bits)) = plain::<COMMON>(access, &traits, space) else {
             break;
         };
         let Some(counts) = counts.get_mut(access.point.index()) else {
@@ -210,16 +215,19 @@ fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
         time += S::TICK;
         let Some((slot, meta)) = sets.look_up_at(line, time) else {
             misses += 1;
-            pass.miss(sets, time, line, touched, access.kind, access.point.0);
+            pass.miss(sets, time, line, bits, access.kind, access.point.0);
             continue;
         };
         // A read is 0, a write is 1, and it is nothing else.
-        let is_write = access.kind as u32;
-        counts.count(touched & !meta.touched != 0);
-        meta.touched |= touched;
-        meta.flags |= dirty & is_write;
-        writes += u64::from(is_write);
-        pass.ledger.find(meta, access.point.0);
+        let is_write = access.kind as u64;
+        writes += is_write;
+        let touched = meta.touched | bits;
+        counts.count(touched != meta.touched);
+        meta.touched = touched;
+        meta.flags |= dirty & is_write as u32;
+        if !COMMON {
+            pass.ledger.find(meta, access.point.0);
+        }
         if CLASSES {
             if let Some(shadow) = &mut pass.shadow {
                 shadow.hit(slot, true);
@@ -274,11 +282,12 @@ impl Machine {
     /// Takes the accesses at the beginning of a batch the short way, from the given first cache on. Returns how many there were.
     pub fn run(&mut self, at: usize, space: u64, batch: &[Access]) -> usize {
         let cache = &mut self.caches[at];
+        let prefetched = cache.prefetched;
         let level = &mut self.levels[cache.level];
         level.expect(batch.len());
         let mut queue = std::mem::take(&mut self.queues.0);
         let (sets, mut first, hits) = pass(cache, level, &mut queue);
-        let common = space == 0 && first.traits.line == 64 && first.traits.dirty == DIRTY;
+        let common = space == 0 && !prefetched && first.traits.line == 64 && first.traits.dirty == DIRTY;
         let done = match sets {
             AnySets::FullLru8(sets) if common && first.shadow.is_none() => {
                 first_level::<true, false, _>(sets, &mut first, hits, space, batch)

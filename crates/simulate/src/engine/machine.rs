@@ -460,6 +460,7 @@ impl Machine {
         let mut moved = self.moved.take().unwrap_or(Meta::new(origin.owner));
         if kind == Kind::Prefetch {
             moved.flags |= PREFETCHED;
+            self.caches[at].prefetched = true;
         }
         if kind == Kind::Write && traits.write == Write::Back {
             moved.flags |= DIRTY;
