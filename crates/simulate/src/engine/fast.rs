@@ -3,17 +3,17 @@
 //! **Problem.** Walking down the levels for every access has many branches and much to keep in registers.
 //!
 //! **Idea.** If no level's content depends on what happens further out (nothing inclusive or exclusive), a batch can be taken through the first cache as a
-//! whole. What it misses and writes back is put into a queue, which is the next level's batch. In each level it is one tight loop over one
+//! whole. What it misses and writes back is written down ([`Log`]), which is the next level's batch. In each level it is one tight loop over one
 //! cache. This is done for hierarchies in which nothing but the common case is to be considered: lines of one size, writes
 //! back or none, no prefetchers. Accesses to more than one line, and software prefetches, are left to [`Machine::access`], after everything before them has been through
 //! all levels.
 //!
 //! **Invariant.** Every cache sees the same requests in the same order as it would access by access.
 use super::cache::{Cache, Traits, DIRTY};
-use super::machine::{forget, lose, Hits, Ledger, LevelState, Machine};
+use super::log::{Log, Missed};
+use super::machine::{Hits, Ledger, LevelState, Machine};
 use super::placed;
 use super::shadow::Shadow;
-use super::words::WordMap;
 use crate::config::{Hierarchy, Inclusion, Prefetch, Write};
 use crate::sets::{AnySets, Meta, Sets};
 use memtrail_model::{Access, Kind};
@@ -34,115 +34,79 @@ const LARGE: usize = 1 << 14;
 /// By half as many requests.
 const AHEAD: usize = 6;
 
-/// What a cache asks of the next level.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Request {
-    line: u64,
-    /// What is touched of it.
-    bits: u64,
-    point: u32,
-    /// Of a write-back: who owned the line.
-    owner: u32,
-    kind: Kind,
-    is_write_back: bool,
-}
-
 /// A cache while a batch goes through it.
 pub(super) struct Pass<'c> {
     pub traits: &'c Traits,
     is_large: bool,
-    pub shadow: Option<&'c mut Shadow>,
-    pub gone: &'c mut Option<WordMap<u64>>,
+    shadow: Option<&'c mut Shadow>,
     pub ledger: &'c mut Ledger,
-    /// For the next level, if there is one.
-    pub out: Option<&'c mut Vec<Request>>,
+    /// There is room in it.
+    pub log: &'c mut Log,
 }
 
 impl Pass<'_> {
-    /// A line is asked for.
+    /// A line that the level above has missed is asked for.
     #[inline]
-    fn request(&mut self, sets: &mut impl Sets, counts: &mut [Hits], request: &Request) {
+    fn request(&mut self, sets: &mut impl Sets, counts: &mut [Hits], asked: &Missed) {
         let time = sets.tick();
-        let Some((slot, meta)) = sets.look_up_at(request.line, time) else {
-            self.miss(sets, time, request.line, request.bits, request.kind, request.point);
+        let Some((slot, meta)) = sets.look_up_at(asked.line, time) else {
+            self.miss::<true>(sets, time, (asked.line, asked.bits, asked.point), 0, false);
             return;
         };
-        counts[request.point as usize].count(request.bits & !meta.touched != 0);
-        meta.touched |= request.bits;
-        if request.kind == Kind::Write {
-            meta.flags |= self.traits.dirty;
-        }
-        self.ledger.requests(request.kind).requests += 1;
-        self.ledger.find(meta, request.point);
+        counts[asked.point as usize].count(asked.bits & !meta.touched != 0);
+        meta.touched |= asked.bits;
+        self.ledger.traffic.reads.requests += 1;
+        self.ledger.find(meta, asked.point);
         if let Some(shadow) = &mut self.shadow {
             shadow.hit(slot, true);
         }
     }
 
-    /// Asks for a line that is not there and places it. Returns where.
+    /// Places a line that is asked for and not there, with its flags. Returns where.
     #[cold]
     #[inline(never)]
-    pub fn miss(&mut self, sets: &mut impl Sets, time: u64, line: u64, bits: u64, kind: Kind, point: u32) -> u32 {
-        let class = self.shadow.as_mut().map(|shadow| shadow.miss(line, true));
-        self.ledger.missed(kind, class, point);
-        self.ledger.missed_again(self.gone, line);
-        if let Some(out) = &mut self.out {
-            let kind = if kind == Kind::Write { Kind::Read } else { kind };
-            out.push(Request {
-                line,
-                bits,
-                point,
-                owner: point,
-                kind,
-                is_write_back: false,
-            });
-        }
+    pub fn miss<const CLASSES: bool>(
+        &mut self,
+        sets: &mut impl Sets,
+        time: u64,
+        (line, bits, point): (u64, u64, u32),
+        flags: u32,
+        is_write: bool,
+    ) -> u32 {
         let meta = Meta {
             touched: bits,
             owner: point,
-            flags: if kind == Kind::Write { self.traits.dirty } else { 0 },
+            flags,
         };
-        self.fill(sets, time, line, meta, point)
+        let mut missed = Missed::new(line, bits, point, is_write);
+        if CLASSES {
+            missed.class = self.shadow.as_mut().map(|shadow| shadow.miss(line, true));
+        }
+        self.fill::<CLASSES>(sets, time, meta, missed)
     }
 
     #[inline(always)]
-    fn fill(&mut self, sets: &mut impl Sets, time: u64, line: u64, meta: Meta, point: u32) -> u32 {
-        let placed = sets.place_at(line, meta, time);
-        forget(self.gone, line);
-        if let Some(shadow) = &mut self.shadow {
-            shadow.placed(placed.slot, placed.evicted.map(|(line, _)| line));
+    fn fill<const CLASSES: bool>(&mut self, sets: &mut impl Sets, time: u64, meta: Meta, missed: Missed) -> u32 {
+        let placed = sets.place_at(missed.line, meta, time);
+        if let Some(shadow) = self.shadow.as_mut().filter(|_| CLASSES) {
+            shadow.placed(placed.slot, placed.evicted.is_some());
         }
-        let Some((line, old)) = placed.evicted else {
-            return placed.slot;
-        };
-        self.ledger.evicted(self.traits, &old, point);
-        lose(self.gone, line, &old, point);
-        let dirty = old.flags & DIRTY != 0;
-        self.ledger.wrote_back(old.owner, dirty);
-        if let Some(out) = self.out.as_mut().filter(|_| dirty) {
-            out.push(Request {
-                line,
-                bits: 0,
-                point,
-                owner: old.owner,
-                kind: Kind::Write,
-                is_write_back: true,
-            });
-        }
+        self.log.push(missed.evicting(&placed));
         placed.slot
     }
 
+    /// A line is written back from the level above, where another has taken its place.
     #[inline(never)]
-    fn write_back(&mut self, sets: &mut impl Sets, request: &Request) {
+    fn write_back(&mut self, sets: &mut impl Sets, line: u64, owner: u32, point: u32) {
         self.ledger.traffic.writebacks_received += 1;
         if self.traits.write == Write::None {
             return;
         }
-        let found = sets.look_up(request.line);
+        let found = sets.look_up(line);
         if let Some(shadow) = &mut self.shadow {
             match found {
                 Some(slot) => shadow.hit(slot, true),
-                None => drop(shadow.miss(request.line, true)),
+                None => drop(shadow.miss(line, true)),
             }
         }
         match found {
@@ -150,10 +114,12 @@ impl Pass<'_> {
             None => {
                 let meta = Meta {
                     flags: DIRTY,
-                    ..Meta::new(request.owner)
+                    ..Meta::new(owner)
                 };
+                let mut missed = Missed::new(line, 0, point, true);
+                missed.is_asked_for = false;
                 let time = sets.tick();
-                self.fill(sets, time, request.line, meta, request.point);
+                self.fill::<true>(sets, time, meta, missed);
             }
         }
     }
@@ -201,6 +167,11 @@ fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
     space: u64,
     batch: &[Access],
 ) -> usize {
+    let mut batch = batch;
+    if let Some(shadow) = &mut pass.shadow {
+        batch = &batch[..batch.len().min(Shadow::MOST)];
+        shadow.expect(batch.len());
+    }
     let traits = *pass.traits;
     let dirty = if COMMON { DIRTY } else { traits.dirty };
     let (begin, mut misses, mut writes) = (sets.time(), 0, 0);
@@ -213,24 +184,25 @@ fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
             break;
         };
         time += S::TICK;
-        let Some((slot, meta)) = sets.look_up_at(line, time) else {
-            misses += 1;
-            pass.miss(sets, time, line, bits, access.kind, access.point.0);
-            continue;
-        };
         // A read is 0, a write is 1, and it is nothing else.
         let is_write = access.kind as u64;
+        let flags = dirty & is_write as u32;
+        let Some((slot, meta)) = sets.look_up_at(line, time) else {
+            misses += 1;
+            pass.miss::<CLASSES>(sets, time, (line, bits, access.point.0), flags, is_write != 0);
+            continue;
+        };
         writes += is_write;
         let touched = meta.touched | bits;
         counts.count(touched != meta.touched);
         meta.touched = touched;
-        meta.flags |= dirty & is_write as u32;
+        meta.flags |= flags;
         if !COMMON {
             pass.ledger.find(meta, access.point.0);
         }
         if CLASSES {
             if let Some(shadow) = &mut pass.shadow {
-                shadow.hit(slot, true);
+                shadow.hit_next(slot);
             }
         }
     }
@@ -241,10 +213,10 @@ fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
     done
 }
 
-/// What another level asks for.
+/// What another level has missed and written back.
 #[inline(never)]
-fn next_level<S: Sets>(sets: &mut S, pass: &mut Pass, counts: &mut [Hits], batch: &[Request]) {
-    for (at, request) in batch.iter().enumerate() {
+fn next_level<S: Sets>(sets: &mut S, pass: &mut Pass, counts: &mut [Hits], batch: &[Missed]) {
+    for (at, missed) in batch.iter().enumerate() {
         if pass.is_large {
             if let Some(coming) = batch.get(at + 2 * AHEAD) {
                 sets.approach(coming.line);
@@ -253,10 +225,11 @@ fn next_level<S: Sets>(sets: &mut S, pass: &mut Pass, counts: &mut [Hits], batch
                 sets.expect(next.line);
             }
         }
-        if request.is_write_back {
-            pass.write_back(sets, request);
-        } else {
-            pass.request(sets, counts, request);
+        if missed.is_asked_for {
+            pass.request(sets, counts, missed);
+        }
+        if let Some((line, owner)) = missed.written_back() {
+            pass.write_back(sets, line, owner, missed.point);
         }
     }
 }
@@ -265,15 +238,14 @@ fn next_level<S: Sets>(sets: &mut S, pass: &mut Pass, counts: &mut [Hits], batch
 pub(super) fn pass<'c>(
     cache: &'c mut Cache,
     level: &'c mut LevelState,
-    out: &'c mut Vec<Request>,
+    log: &'c mut Log,
 ) -> (&'c mut AnySets, Pass<'c>, &'c mut Vec<Hits>) {
     let pass = Pass {
         traits: &cache.traits,
         is_large: cache.lines >= LARGE,
         shadow: cache.shadow.as_mut(),
-        gone: &mut cache.gone,
         ledger: &mut level.ledger,
-        out: cache.below.is_some().then_some(out),
+        log,
     };
     (&mut cache.sets, pass, &mut level.hits)
 }
@@ -285,8 +257,9 @@ impl Machine {
         let prefetched = cache.prefetched;
         let level = &mut self.levels[cache.level];
         level.expect(batch.len());
-        let mut queue = std::mem::take(&mut self.queues.0);
-        let (sets, mut first, hits) = pass(cache, level, &mut queue);
+        let log = &mut self.logs.0;
+        log.make_room(batch.len());
+        let (sets, mut first, hits) = pass(cache, level, log);
         let common = space == 0 && !prefetched && first.traits.line == 64 && first.traits.dirty == DIRTY;
         let done = match sets {
             AnySets::FullLru8(sets) if common && first.shadow.is_none() => {
@@ -296,39 +269,38 @@ impl Machine {
             AnySets::FullLru8(sets) => first_level::<false, true, _>(sets, &mut first, hits, space, batch),
             sets => first_level::<false, true, _>(sets, &mut first, hits, space, batch),
         };
-        self.queues.0 = queue;
         self.further(at);
         done
     }
 
-    /// Takes what a first cache has asked for through the levels below it.
+    /// Counts what a first cache has missed, and takes it through the levels below.
     pub fn further(&mut self, first: usize) {
-        let mut queue = std::mem::take(&mut self.queues.0);
-        let cache = &self.caches[first];
-        let known = self.levels[cache.level].hits.len();
-        let mut below = cache.below;
-        while let Some(at) = below {
-            if queue.is_empty() {
-                break;
-            }
+        let known = self.levels[self.caches[first].level].hits.len();
+        let (log, next_log) = (&mut self.logs.0, &mut self.logs.1);
+        let mut at = first;
+        while log.len() > 0 {
             let cache = &mut self.caches[at];
-            let level = &mut self.levels[cache.level];
-            level.expect(queue.len());
-            if level.hits.len() < known {
-                level.hits.resize(known, Hits::default());
+            let ledger = &mut self.levels[cache.level].ledger;
+            ledger.settle(&cache.traits, &mut cache.gone, log.all());
+            if let Some(below) = cache.below {
+                let cache = &mut self.caches[below];
+                let level = &mut self.levels[cache.level];
+                level.expect(log.len());
+                if level.hits.len() < known {
+                    level.hits.resize(known, Hits::default());
+                }
+                // Of each, both the line and the one that is written back may be missed.
+                next_log.make_room(2 * log.len());
+                let (sets, mut next, hits) = pass(cache, level, next_log);
+                match sets {
+                    AnySets::FullLru8(sets) => next_level(sets, &mut next, hits, log.all()),
+                    AnySets::FullLru16(sets) => next_level(sets, &mut next, hits, log.all()),
+                    sets => next_level(sets, &mut next, hits, log.all()),
+                }
+                at = below;
             }
-            let out = &mut self.queues.1;
-            let (sets, mut next, hits) = pass(cache, level, out);
-            match sets {
-                AnySets::FullLru8(sets) => next_level(sets, &mut next, hits, &queue),
-                AnySets::FullLru16(sets) => next_level(sets, &mut next, hits, &queue),
-                sets => next_level(sets, &mut next, hits, &queue),
-            }
-            below = cache.below;
-            queue.clear();
-            std::mem::swap(&mut queue, &mut self.queues.1);
+            log.clear();
+            std::mem::swap(log, next_log);
         }
-        queue.clear();
-        self.queues.0 = queue;
     }
 }

@@ -1,6 +1,6 @@
 //! Requests through the caches, in full: see `docs/simulation.md`, section by section.
 use super::cache::{Cache, Traits, DIRTY, PREFETCHED};
-use super::fast::Request;
+use super::log::{Log, Missed};
 use super::shadow::Class;
 use super::words::{WordMap, Words};
 use crate::config::{Inclusion, Prefetch, Write};
@@ -194,6 +194,17 @@ impl LevelState {
     }
 }
 
+#[inline(always)]
+fn count_miss(counts: &mut PointCounts, class: Option<Class>) {
+    counts.misses += 1;
+    if let Some(class) = class {
+        // Not by a jump: it could not be foreseen.
+        counts.classes.compulsory += u64::from(class == Class::Compulsory);
+        counts.classes.capacity += u64::from(class == Class::Capacity);
+        counts.classes.conflict += u64::from(class == Class::Conflict);
+    }
+}
+
 impl Ledger {
     /// The counts of a point, made if it is new.
     #[inline(always)]
@@ -230,17 +241,8 @@ impl Ledger {
     /// A demand access that missed.
     #[inline(always)]
     pub fn missed(&mut self, kind: Kind, class: Option<Class>, by: u32) {
-        let requests = self.requests(kind);
-        requests.requests += 1;
-        requests.misses += 1;
-        let counts = self.point(by);
-        counts.misses += 1;
-        if let Some(class) = class {
-            // Not by a jump: it could not be foreseen.
-            counts.classes.compulsory += u64::from(class == Class::Compulsory);
-            counts.classes.capacity += u64::from(class == Class::Capacity);
-            counts.classes.conflict += u64::from(class == Class::Conflict);
-        }
+        *self.requests(kind) += Requests::missed(1);
+        count_miss(self.point(by), class);
     }
 
     /// Accesses of a kind that hit.
@@ -288,6 +290,30 @@ impl Ledger {
     }
 }
 
+impl Ledger {
+    /// Counts what a cache has missed.
+    #[inline(never)]
+    pub fn settle(&mut self, traits: &Traits, gone: &mut Option<WordMap<u64>>, log: &[Missed]) {
+        let (mut asked_for, mut writes) = (0, 0);
+        for missed in log {
+            if missed.is_asked_for {
+                asked_for += 1;
+                writes += u64::from(missed.is_write);
+                count_miss(self.point(missed.point), missed.class);
+                self.missed_again(gone, missed.line);
+            }
+            forget(gone, missed.line);
+            if let Some((line, old)) = missed.evicted() {
+                self.evicted(traits, old, missed.point);
+                self.wrote_back(old.owner, missed.written_back().is_some());
+                lose(gone, line, old, missed.point);
+            }
+        }
+        self.traffic.writes += Requests::missed(writes);
+        self.traffic.reads += Requests::missed(asked_for - writes);
+    }
+}
+
 /// A line is here again. Returns who had brought it in and who took it away, if that is remembered.
 #[inline(always)]
 pub(super) fn forget(gone: &mut Option<WordMap<u64>>, line: u64) -> Option<u64> {
@@ -329,7 +355,7 @@ pub(super) struct Machine {
     /// What looking for repetitions may still cost, in accesses.
     pub credit: u64,
     /// Between the levels of the short way.
-    pub queues: (Vec<Request>, Vec<Request>),
+    pub logs: (Log, Log),
     /// Accesses that were counted without being simulated.
     pub skipped: u64,
 }
@@ -498,7 +524,7 @@ impl Machine {
         let placed = cache.sets.place(line, moved);
         forget(&mut cache.gone, line);
         if let Some(shadow) = &mut cache.shadow {
-            shadow.placed(placed.slot, placed.evicted.map(|(line, _)| line));
+            shadow.placed(placed.slot, placed.evicted.is_some());
         }
         if let Some(bytes) = bytes {
             cache.touch(placed.slot, bytes);
@@ -554,7 +580,7 @@ impl Machine {
                 if let Some(slot) = cache.sets.remove(line) {
                     let old = *cache.sets.meta(slot);
                     if let Some(shadow) = &mut cache.shadow {
-                        shadow.removed(slot, line);
+                        shadow.removed(slot);
                     }
                     let level = &mut self.levels[cache.level].ledger;
                     level.traffic.invalidations += 1;

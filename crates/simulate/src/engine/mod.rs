@@ -9,6 +9,7 @@
 //! **Invariant.** The short way does what the other would have done: tests run both.
 mod cache;
 mod fast;
+mod log;
 mod looped;
 mod machine;
 mod shadow;
@@ -77,7 +78,7 @@ impl Simulator {
                 levels: hierarchy.levels.iter().map(level).collect(),
                 moved: None,
                 credit: warp::CREDIT,
-                queues: Default::default(),
+                logs: Default::default(),
                 skipped: 0,
             },
             groups: vec![Vec::new(); hierarchy.levels.len()],
