@@ -47,17 +47,17 @@ pub(super) struct Pass<'c> {
 impl Pass<'_> {
     /// A line that the level above has missed is asked for.
     #[inline]
-    fn request(&mut self, sets: &mut impl Sets, counts: &mut [Hits], asked: &Missed) {
+    fn request<const CLASSES: bool>(&mut self, sets: &mut impl Sets, counts: &mut [Hits], asked: &Missed) {
         let time = sets.tick();
         let Some((slot, meta)) = sets.look_up_at(asked.line, time) else {
-            self.miss::<true>(sets, time, (asked.line, asked.bits, asked.point), 0, false);
+            self.miss::<CLASSES>(sets, time, (asked.line, asked.bits, asked.point), 0, false);
             return;
         };
         counts[asked.point as usize].count(asked.bits & !meta.touched != 0);
         meta.touched |= asked.bits;
         self.ledger.traffic.reads.requests += 1;
         self.ledger.find(meta, asked.point);
-        if let Some(shadow) = &mut self.shadow {
+        if let Some(shadow) = self.shadow.as_mut().filter(|_| CLASSES) {
             shadow.hit(slot, true);
         }
     }
@@ -97,13 +97,13 @@ impl Pass<'_> {
 
     /// A line is written back from the level above, where another has taken its place.
     #[inline(never)]
-    fn write_back(&mut self, sets: &mut impl Sets, line: u64, owner: u32, point: u32) {
+    fn write_back<const CLASSES: bool>(&mut self, sets: &mut impl Sets, line: u64, owner: u32, point: u32) {
         self.ledger.traffic.writebacks_received += 1;
         if self.traits.write == Write::None {
             return;
         }
         let found = sets.look_up(line);
-        if let Some(shadow) = &mut self.shadow {
+        if let Some(shadow) = self.shadow.as_mut().filter(|_| CLASSES) {
             match found {
                 Some(slot) => shadow.hit(slot, true),
                 None => drop(shadow.miss(line, true)),
@@ -119,7 +119,7 @@ impl Pass<'_> {
                 let mut missed = Missed::new(line, 0, point, true);
                 missed.is_asked_for = false;
                 let time = sets.tick();
-                self.fill::<true>(sets, time, meta, missed);
+                self.fill::<CLASSES>(sets, time, meta, missed);
             }
         }
     }
@@ -215,7 +215,7 @@ fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
 
 /// What another level has missed and written back.
 #[inline(never)]
-fn next_level<S: Sets>(sets: &mut S, pass: &mut Pass, counts: &mut [Hits], batch: &[Missed]) {
+fn next_level<const CLASSES: bool>(sets: &mut impl Sets, pass: &mut Pass, counts: &mut [Hits], batch: &[Missed]) {
     for (at, missed) in batch.iter().enumerate() {
         if pass.is_large {
             if let Some(coming) = batch.get(at + 2 * AHEAD) {
@@ -226,11 +226,19 @@ fn next_level<S: Sets>(sets: &mut S, pass: &mut Pass, counts: &mut [Hits], batch
             }
         }
         if missed.is_asked_for {
-            pass.request(sets, counts, missed);
+            pass.request::<CLASSES>(sets, counts, missed);
         }
         if let Some((line, owner)) = missed.written_back() {
-            pass.write_back(sets, line, owner, missed.point);
+            pass.write_back::<CLASSES>(sets, line, owner, missed.point);
         }
+    }
+}
+
+fn any_next_level<const CLASSES: bool>(sets: &mut AnySets, pass: &mut Pass, counts: &mut [Hits], batch: &[Missed]) {
+    match sets {
+        AnySets::FullLru8(sets) => next_level::<CLASSES>(sets, pass, counts, batch),
+        AnySets::FullLru16(sets) => next_level::<CLASSES>(sets, pass, counts, batch),
+        sets => next_level::<CLASSES>(sets, pass, counts, batch),
     }
 }
 
@@ -292,10 +300,9 @@ impl Machine {
                 // Of each, both the line and the one that is written back may be missed.
                 next_log.make_room(2 * log.len());
                 let (sets, mut next, hits) = pass(cache, level, next_log);
-                match sets {
-                    AnySets::FullLru8(sets) => next_level(sets, &mut next, hits, log.all()),
-                    AnySets::FullLru16(sets) => next_level(sets, &mut next, hits, log.all()),
-                    sets => next_level(sets, &mut next, hits, log.all()),
+                match next.shadow {
+                    Some(_) => any_next_level::<true>(sets, &mut next, hits, log.all()),
+                    None => any_next_level::<false>(sets, &mut next, hits, log.all()),
                 }
                 at = below;
             }

@@ -262,11 +262,10 @@ impl Ledger {
         }
     }
 
-    /// A line leaves this level, and is written back if it is dirty: counted without a branch, which could not be foreseen.
-    #[inline(always)]
-    pub fn wrote_back(&mut self, owner: u32, dirty: bool) {
-        self.traffic.writebacks += u64::from(dirty);
-        self.point(owner).writebacks += u64::from(dirty);
+    /// A line leaves this level, and is written back.
+    pub fn wrote_back(&mut self, owner: u32) {
+        self.traffic.writebacks += 1;
+        self.point(owner).writebacks += 1;
     }
 
     /// A demand access misses a line: had it been there?
@@ -277,16 +276,16 @@ impl Ledger {
         }
     }
 
-    /// A line was evicted.
+    /// A line was evicted. Returns the counts of its owner.
     #[inline(always)]
-    pub fn evicted(&mut self, traits: &Traits, old: &Meta, by: u32) {
-        let owner = old.owner;
-        let counts = self.point(owner);
+    pub fn evicted(&mut self, traits: &Traits, old: &Meta, by: u32) -> &mut PointCounts {
+        if let Some(evictors) = &mut self.evictors {
+            *evictors.at(pair(old.owner, by)) += 1;
+        }
+        let counts = self.point(old.owner);
         counts.evictions += 1;
         counts.used_bytes += traits.used_bytes(old);
-        if let Some(evictors) = &mut self.evictors {
-            *evictors.at(pair(owner, by)) += 1;
-        }
+        counts
     }
 }
 
@@ -304,8 +303,9 @@ impl Ledger {
             }
             forget(gone, missed.line);
             if let Some((line, old)) = missed.evicted() {
-                self.evicted(traits, old, missed.point);
-                self.wrote_back(old.owner, missed.written_back().is_some());
+                let written_back = u64::from(missed.written_back().is_some());
+                self.traffic.writebacks += written_back;
+                self.evicted(traits, old, missed.point).writebacks += written_back;
                 lose(gone, line, old, missed.point);
             }
         }
@@ -548,7 +548,7 @@ impl Machine {
         if let Some(below) = exclusive {
             self.take_in(below, line, old, origin);
         } else if old.flags & DIRTY != 0 && traits.write != Write::None {
-            self.levels[self.caches[at].level].ledger.wrote_back(old.owner, true);
+            self.levels[self.caches[at].level].ledger.wrote_back(old.owner);
             if let Some(below) = below {
                 let origin = origin.untouching(old.owner);
                 self.write_back(below, addr, traits.line, &origin);
@@ -634,7 +634,7 @@ impl Machine {
             }
         }
         if goes_on {
-            self.levels[self.caches[at].level].ledger.wrote_back(origin.owner, true);
+            self.levels[self.caches[at].level].ledger.wrote_back(origin.owner);
             if let Some(below) = self.caches[at].below {
                 self.write_back(below, addr, len, origin);
             }
@@ -659,7 +659,7 @@ impl Machine {
             }
             meta.flags &= !DIRTY;
             let (owner, below) = (meta.owner, cache.below);
-            self.levels[cache.level].ledger.wrote_back(owner, true);
+            self.levels[cache.level].ledger.wrote_back(owner);
             if let Some(below) = below {
                 let addr = line << traits.shift;
                 let origin = Origin::of(owner, addr, 1).untouching(owner);

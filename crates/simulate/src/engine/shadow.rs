@@ -225,9 +225,20 @@ mod tests {
     /// No line has this number.
     const FREE: u64 = u64::MAX;
 
-    /// Beside a direct-mapped cache, and a list of the lines looked up last; for so long that times are numbered anew and tables cleaned up.
     #[test]
     fn classes_are_those_of_a_list() {
+        compare_with_list(100);
+    }
+
+    /// So many pages that there have to be more times.
+    #[test]
+    fn classes_are_those_of_a_list_when_lines_are_far_apart() {
+        let shadow = compare_with_list(1 << 20);
+        assert!(shadow.last.len() * 64 > TIMES, "{} pages", shadow.away.len() / PAGE);
+    }
+
+    /// Beside a direct-mapped cache, and a list of the lines looked up last, half of the time among so many; for so long that times are numbered anew.
+    fn compare_with_list(far: u64) -> Shadow {
         const LINES: u64 = 24;
         let mut shadow = Shadow::new(LINES as usize);
         let mut cache = [FREE; LINES as usize];
@@ -236,7 +247,7 @@ mod tests {
         let mut classes = [0; 3];
         for step in 0..5 * TIMES {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let line = (state >> 33) % if step % 5000 < 2500 { 20 } else { 100 };
+            let line = (state >> 33) % if step % 5000 < 2500 { 20 } else { far };
             // Some are not placed if they are missed; some lines are taken away.
             let place = state >> 60 != 0;
             let slot = (line * 7 % LINES) as u32;
@@ -270,5 +281,6 @@ mod tests {
             }
         }
         assert!(classes.iter().all(|&n| n >= 100), "{classes:?}");
+        shadow
     }
 }
