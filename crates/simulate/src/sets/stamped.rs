@@ -25,8 +25,7 @@ pub(crate) const MOST_WAYS: u32 = 16;
 
 /// The line of a free way, both halves: line numbers have at most 62 bits.
 const FREE: u64 = u64::MAX;
-/// Stamps are compared as if they were the bits of floating-point numbers, of which the processor takes the least of two at once: positive ones have the order of their bits.
-/// These are the bits of 1.
+/// The first stamp: the bits of 1 as a floating-point number. Positive ones have the order of their bits, and the processor finds the least of two pairs of them at once.
 const BEGIN: u64 = 0x3FF0_0000_0000_0000;
 /// The stamp of a way that does not exist: the bits of infinity.
 const NEVER: u64 = 0x7FF0_0000_0000_0000;
@@ -84,16 +83,27 @@ impl<const N: usize> Set<N> {
     /// The way to fill or to evict.
     #[inline(always)]
     fn last(&self) -> usize {
-        let two = |i: usize| cast_to_m128d_from_m128i(m128i::from([self.stamps[i], self.stamps[i + 1]]));
-        let four = |i: usize| min_m128d(two(i), two(i + 2));
         // In pairs: they do not wait for each other.
+        let four = |i: usize| {
+            let stamps = &self.stamps[i..i + 4];
+            stamps[0].min(stamps[1]).min(stamps[2].min(stamps[3]))
+        };
         let least = match N {
             4 => four(0),
-            8 => min_m128d(four(0), four(4)),
-            _ => min_m128d(min_m128d(four(0), four(4)), min_m128d(four(8), four(12))),
+            8 => four(0).min(four(4)),
+            _ => self.least_of_many(),
         };
-        let least = get_f64_from_m128d_s(min_m128d_s(least, unpack_high_m128d(least, least))).to_bits();
         least as usize % N
+    }
+
+    /// The least stamp of sixteen ways, two at a time. What has just been written one by one cannot be read so without waiting: for sets that are used again at once, [`Set::last`] goes one by one.
+    #[inline(always)]
+    fn least_of_many(&self) -> u64 {
+        let two = |i: usize| cast_to_m128d_from_m128i(m128i::from([self.stamps[i], self.stamps[i + 1]]));
+        let four = |i: usize| min_m128d(two(i), two(i + 2));
+        let eight = |i: usize| min_m128d(four(i), four(i + 4));
+        let least = min_m128d(eight(0), eight(N - 8));
+        get_f64_from_m128d_s(min_m128d_s(least, unpack_high_m128d(least, least))).to_bits()
     }
 
     #[inline(always)]
