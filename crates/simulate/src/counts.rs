@@ -44,6 +44,16 @@ pub struct Requests {
     pub misses: u64,
 }
 
+impl Requests {
+    /// So many that all missed.
+    pub(crate) fn missed(misses: u64) -> Requests {
+        Requests {
+            requests: misses,
+            misses,
+        }
+    }
+}
+
 /// What happened at a level that is not counted by reference point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {

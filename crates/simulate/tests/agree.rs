@@ -276,6 +276,40 @@ fn a_hierarchy_as_they_are_built() {
     same(&hierarchy, &random_stream(100_000, 1 << 20), false);
 }
 
+/// What has the shortest ways: one thread, levels of eight and sixteen ways and lines of 64 bytes; with and without prefetches, which end some of the ways.
+#[test]
+fn the_usual_levels() {
+    let levels = [
+        Level::new("L1", 4 << 10, 64, 8),
+        Level::new("L2", 16 << 10, 64, 8),
+        Level::new("L3", 64 << 10, 64, 16),
+    ];
+    let mut accesses = random_stream(60_000, 256 << 10).accesses();
+    for access in &mut accesses {
+        access.thread = Thread(0);
+        // Half of them close together: hits.
+        access.addr = if access.addr % 2 == 0 {
+            access.addr / 64
+        } else {
+            access.addr
+        };
+        access.size = if access.addr % 11 == 0 { 0 } else { access.size };
+    }
+    let only = |wanted: fn(Kind) -> bool| {
+        let kept = accesses.iter().copied().filter(|access| wanted(access.kind));
+        Stream {
+            pieces: vec![Piece::Accesses(kept.collect())],
+            spaces: Vec::new(),
+        }
+    };
+    for stream in [only(|kind| kind <= Kind::Write), only(|kind| kind != Kind::Fetch)] {
+        for classes in [false, true] {
+            same(&Hierarchy::of(levels[..1].to_vec()), &stream, classes);
+            same(&Hierarchy::of(levels.to_vec()), &stream, classes);
+        }
+    }
+}
+
 #[test]
 fn every_policy_with_many_ways() {
     for policy in [Policy::Lru, Policy::Fifo, Policy::Random, Policy::Plru] {

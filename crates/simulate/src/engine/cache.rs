@@ -102,6 +102,8 @@ pub(super) struct Cache {
     pub sets: AnySets,
     /// How many lines fit.
     pub lines: usize,
+    /// A prefetch has brought in a line.
+    pub prefetched: bool,
     /// By reference point.
     pub strides: Vec<Stride>,
     pub shadow: Option<Shadow>,
@@ -122,6 +124,7 @@ impl Cache {
             above: Vec::new(),
             sets: AnySets::new(level, seed),
             lines,
+            prefetched: false,
             strides: Vec::new(),
             shadow: classes.then(|| Shadow::new(lines)),
             gone: options.premature.then(WordMap::default),

@@ -3,17 +3,17 @@
 //! **Problem.** Walking down the levels for every access has many branches and much to keep in registers.
 //!
 //! **Idea.** If no level's content depends on what happens further out (nothing inclusive or exclusive), a batch can be taken through the first cache as a
-//! whole. What it misses and writes back is put into a queue, which is the next level's batch. In each level it is one tight loop over one
+//! whole. What it misses and writes back is written down ([`Log`]), which is the next level's batch. In each level it is one tight loop over one
 //! cache. This is done for hierarchies in which nothing but the common case is to be considered: lines of one size, writes
 //! back or none, no prefetchers. Accesses to more than one line, and software prefetches, are left to [`Machine::access`], after everything before them has been through
 //! all levels.
 //!
 //! **Invariant.** Every cache sees the same requests in the same order as it would access by access.
 use super::cache::{Cache, Traits, DIRTY};
-use super::machine::{forget, lose, Hits, Ledger, LevelState, Machine};
+use super::log::{Log, Missed};
+use super::machine::{Hits, Ledger, LevelState, Machine};
 use super::placed;
 use super::shadow::Shadow;
-use super::words::WordMap;
 use crate::config::{Hierarchy, Inclusion, Prefetch, Write};
 use crate::sets::{AnySets, Meta, Sets};
 use memtrail_model::{Access, Kind};
@@ -34,135 +34,82 @@ const LARGE: usize = 1 << 14;
 /// By half as many requests.
 const AHEAD: usize = 6;
 
-/// What a cache asks of the next level.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Request {
-    line: u64,
-    /// What is touched of it.
-    bits: u64,
-    point: u32,
-    /// Of a write-back: who owned the line.
-    owner: u32,
-    kind: Kind,
-    is_write_back: bool,
-}
-
 /// A cache while a batch goes through it.
 pub(super) struct Pass<'c> {
     pub traits: &'c Traits,
     is_large: bool,
-    pub shadow: Option<&'c mut Shadow>,
-    pub gone: &'c mut Option<WordMap<u64>>,
+    /// There is a level below.
+    pub goes_on: bool,
+    shadow: Option<&'c mut Shadow>,
     pub ledger: &'c mut Ledger,
-    /// For the next level, if there is one.
-    pub out: Option<&'c mut Vec<Request>>,
+    /// There is room in it.
+    pub log: &'c mut Log,
 }
 
 impl Pass<'_> {
-    /// A line is asked for.
+    /// A line that the level above has missed is asked for.
     #[inline]
-    fn request(&mut self, sets: &mut impl Sets, counts: &mut [Hits], request: &Request) {
+    fn request<const CLASSES: bool>(&mut self, sets: &mut impl Sets, counts: &mut [Hits], asked: &Missed) {
         let time = sets.tick();
-        let Some((slot, meta)) = sets.look_up_at(request.line, time) else {
-            self.miss(sets, time, request.line, request.bits, request.kind, request.point);
+        let Some((slot, meta)) = sets.look_up_at(asked.line, time) else {
+            self.miss::<CLASSES>(sets, time, (asked.line, asked.bits, asked.point), 0, false);
             return;
         };
-        counts[request.point as usize].count(request.bits & !meta.touched != 0);
-        meta.touched |= request.bits;
-        if request.kind == Kind::Write {
-            meta.flags |= self.traits.dirty;
-        }
-        self.ledger.requests(request.kind).requests += 1;
-        self.ledger.find(meta, request.point);
-        if let Some(shadow) = &mut self.shadow {
+        counts[asked.point as usize].count(asked.bits & !meta.touched != 0);
+        meta.touched |= asked.bits;
+        self.ledger.traffic.reads.requests += 1;
+        self.ledger.find(meta, asked.point);
+        if let Some(shadow) = self.shadow.as_mut().filter(|_| CLASSES) {
             shadow.hit(slot, true);
         }
     }
 
-    /// Asks for a line that is not there and places it. Returns where.
+    /// Places a line that is asked for and not there, with its flags. Returns where.
     #[cold]
     #[inline(never)]
-    pub fn miss(&mut self, sets: &mut impl Sets, time: u64, line: u64, bits: u64, kind: Kind, point: u32) -> u32 {
-        let class = self.shadow.as_mut().map(|shadow| shadow.miss(line, true));
-        self.ledger.missed(kind, class, point);
-        self.ledger.missed_again(self.gone, line);
-        self.ask(line, bits, kind, point);
+    pub fn miss<const CLASSES: bool>(
+        &mut self,
+        sets: &mut impl Sets,
+        time: u64,
+        (line, bits, point): (u64, u64, u32),
+        flags: u32,
+        is_write: bool,
+    ) -> u32 {
         let meta = Meta {
             touched: bits,
             owner: point,
-            flags: if kind == Kind::Write { self.traits.dirty } else { 0 },
+            flags,
         };
-        self.fill(sets, time, line, meta, point)
-    }
-
-    /// Asks the next level for a line.
-    #[inline(always)]
-    pub fn ask(&mut self, line: u64, bits: u64, kind: Kind, point: u32) {
-        if let Some(out) = &mut self.out {
-            let kind = if kind == Kind::Write { Kind::Read } else { kind };
-            out.push(Request {
-                line,
-                bits,
-                point,
-                owner: point,
-                kind,
-                is_write_back: false,
-            });
+        let mut missed = Missed::new(line, bits, point, is_write);
+        if CLASSES {
+            missed.class = self.shadow.as_mut().map(|shadow| shadow.miss(line, true));
         }
+        self.fill::<CLASSES>(sets, time, meta, missed)
     }
 
     /// Places a line. Returns where.
     #[inline(always)]
-    fn fill(&mut self, sets: &mut impl Sets, time: u64, line: u64, meta: Meta, point: u32) -> u32 {
-        let placed = sets.place_at(line, meta, time);
-        forget(self.gone, line);
-        if let Some(shadow) = &mut self.shadow {
-            shadow.placed(placed.slot, placed.evicted.map(|(line, _)| line));
+    fn fill<const CLASSES: bool>(&mut self, sets: &mut impl Sets, time: u64, meta: Meta, missed: Missed) -> u32 {
+        let placed = sets.place_at(missed.line, meta, time);
+        if let Some(shadow) = self.shadow.as_mut().filter(|_| CLASSES) {
+            shadow.placed(placed.slot, placed.evicted.is_some());
         }
-        let Some((line, old)) = placed.evicted else {
-            return placed.slot;
-        };
-        lose(self.gone, line, &old, point);
-        self.count_evicted(&old, point, 1);
-        self.send_back(line, &old, point);
+        self.log.push(missed.evicting(placed.evicted));
         placed.slot
     }
 
-    /// Lines were evicted of which the same was known.
-    #[inline(always)]
-    pub fn count_evicted(&mut self, old: &Meta, point: u32, times: u64) {
-        self.ledger.evicted(self.traits, old, point, times);
-        // Without a branch, which could not be foreseen.
-        let dirty = u64::from(old.flags & DIRTY != 0);
-        self.ledger.wrote_back(old.owner, dirty * times);
-    }
-
-    /// Writes an evicted line back to the next level if it is dirty.
-    #[inline(always)]
-    pub fn send_back(&mut self, line: u64, old: &Meta, point: u32) {
-        if let Some(out) = self.out.as_mut().filter(|_| old.flags & DIRTY != 0) {
-            out.push(Request {
-                line,
-                bits: 0,
-                point,
-                owner: old.owner,
-                kind: Kind::Write,
-                is_write_back: true,
-            });
-        }
-    }
-
+    /// A line is written back from the level above, where another has taken its place.
     #[inline(never)]
-    fn write_back(&mut self, sets: &mut impl Sets, request: &Request) {
+    fn write_back<const CLASSES: bool>(&mut self, sets: &mut impl Sets, line: u64, owner: u32, point: u32) {
         self.ledger.traffic.writebacks_received += 1;
         if self.traits.write == Write::None {
             return;
         }
-        let found = sets.look_up(request.line);
-        if let Some(shadow) = &mut self.shadow {
+        let found = sets.look_up(line);
+        if let Some(shadow) = self.shadow.as_mut().filter(|_| CLASSES) {
             match found {
                 Some(slot) => shadow.hit(slot, true),
-                None => drop(shadow.miss(request.line, true)),
+                None => drop(shadow.miss(line, true)),
             }
         }
         match found {
@@ -170,44 +117,51 @@ impl Pass<'_> {
             None => {
                 let meta = Meta {
                     flags: DIRTY,
-                    ..Meta::new(request.owner)
+                    ..Meta::new(owner)
                 };
+                let mut missed = Missed::new(line, 0, point, true);
+                missed.is_asked_for = false;
                 let time = sets.tick();
-                self.fill(sets, time, request.line, meta, request.point);
+                self.fill::<CLASSES>(sets, time, meta, missed);
             }
         }
     }
 }
 
+/// The first so many bits, by size of an access. One that has no size touches a byte.
+const FIRST_BITS: [u64; 65] = {
+    let mut bits = [1; 65];
+    let mut size = 1;
+    while size <= 64 {
+        bits[size] = u64::MAX >> (64 - size);
+        size += 1;
+    }
+    bits
+};
+
 /// An access of one line: which, and what is touched of it. `None` for others, and for what is neither read nor written.
 #[inline(always)]
 fn plain<const COMMON: bool>(access: &Access, traits: &Traits, space: u64) -> Option<(u64, u64)> {
-    let addr = if COMMON {
-        access.addr
-    } else {
-        placed(access.addr, space)
-    };
-    let (within, shift) = if COMMON {
-        (63, 6)
-    } else {
-        (traits.line - 1, traits.shift)
-    };
-    let from = addr & within;
-    let last = u64::from(access.size).wrapping_sub(1);
-    if access.kind > Kind::Write || last > within - from {
+    if access.kind > Kind::Write {
         return None;
     }
-    let touched = if COMMON {
-        (u64::MAX >> (63 - last)) << from
-    } else {
-        traits.bits(from, last + 1)
-    };
-    Some((addr >> shift, touched))
+    let size = access.size as usize;
+    if COMMON {
+        let from = access.addr as usize % 64;
+        if from + size > 64 {
+            return None;
+        }
+        return Some((access.addr >> 6, FIRST_BITS.get(size)? << from));
+    }
+    let addr = placed(access.addr, space);
+    let from = addr & (traits.line - 1);
+    let size = u64::from(access.size.max(1));
+    (from + size <= traits.line).then(|| (addr >> traits.shift, traits.bits(from, size)))
 }
 
 /// A batch of the program's accesses at the first cache, up to one that needs more. Returns how many were dealt with.
 ///
-/// `COMMON`: addresses are taken as they are, lines have 64 bytes, and are written back. `CLASSES`: there may be classes.
+/// `COMMON`: addresses are taken as they are, lines have 64 bytes, and are written back; none was prefetched. `CLASSES`: there may be classes.
 #[inline(never)]
 fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
     sets: &mut S,
@@ -216,33 +170,42 @@ fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
     space: u64,
     batch: &[Access],
 ) -> usize {
+    let mut batch = batch;
+    if let Some(shadow) = &mut pass.shadow {
+        batch = &batch[..batch.len().min(Shadow::MOST)];
+        shadow.expect(batch.len());
+    }
     let traits = *pass.traits;
     let dirty = if COMMON { DIRTY } else { traits.dirty };
     let (begin, mut misses, mut writes) = (sets.time(), 0, 0);
     let mut time = begin;
     for access in batch {
-        let Some((line, touched)) = plain::<COMMON>(access, &traits, space) else {
+        let Some((line, bits)) = plain::<COMMON>(access, &traits, space) else {
             break;
         };
         let Some(counts) = counts.get_mut(access.point.index()) else {
             break;
         };
         time += S::TICK;
+        // A read is 0, a write is 1, and it is nothing else.
+        let is_write = access.kind as u64;
+        let flags = dirty & is_write as u32;
         let Some((slot, meta)) = sets.look_up_at(line, time) else {
             misses += 1;
-            pass.miss(sets, time, line, touched, access.kind, access.point.0);
+            pass.miss::<CLASSES>(sets, time, (line, bits, access.point.0), flags, is_write != 0);
             continue;
         };
-        // A read is 0, a write is 1, and it is nothing else.
-        let is_write = access.kind as u32;
-        counts.count(touched & !meta.touched != 0);
-        meta.touched |= touched;
-        meta.flags |= dirty & is_write;
-        writes += u64::from(is_write);
-        pass.ledger.find(meta, access.point.0);
+        writes += is_write;
+        let touched = meta.touched | bits;
+        counts.count(touched != meta.touched);
+        meta.touched = touched;
+        meta.flags |= flags;
+        if !COMMON {
+            pass.ledger.find(meta, access.point.0);
+        }
         if CLASSES {
             if let Some(shadow) = &mut pass.shadow {
-                shadow.hit(slot, true);
+                shadow.hit_next(slot);
             }
         }
     }
@@ -253,10 +216,10 @@ fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
     done
 }
 
-/// What another level asks for.
+/// What another level has missed and written back.
 #[inline(never)]
-fn next_level<S: Sets>(sets: &mut S, pass: &mut Pass, counts: &mut [Hits], batch: &[Request]) {
-    for (at, request) in batch.iter().enumerate() {
+fn next_level<const CLASSES: bool>(sets: &mut impl Sets, pass: &mut Pass, counts: &mut [Hits], batch: &[Missed]) {
+    for (at, missed) in batch.iter().enumerate() {
         if pass.is_large {
             if let Some(coming) = batch.get(at + 2 * AHEAD) {
                 sets.approach(coming.line);
@@ -265,11 +228,20 @@ fn next_level<S: Sets>(sets: &mut S, pass: &mut Pass, counts: &mut [Hits], batch
                 sets.expect(next.line);
             }
         }
-        if request.is_write_back {
-            pass.write_back(sets, request);
-        } else {
-            pass.request(sets, counts, request);
+        if missed.is_asked_for {
+            pass.request::<CLASSES>(sets, counts, missed);
         }
+        if let Some((line, owner)) = missed.written_back() {
+            pass.write_back::<CLASSES>(sets, line, owner, missed.point);
+        }
+    }
+}
+
+fn any_next_level<const CLASSES: bool>(sets: &mut AnySets, pass: &mut Pass, counts: &mut [Hits], batch: &[Missed]) {
+    match sets {
+        AnySets::FullLru8(sets) => next_level::<CLASSES>(sets, pass, counts, batch),
+        AnySets::FullLru16(sets) => next_level::<CLASSES>(sets, pass, counts, batch),
+        sets => next_level::<CLASSES>(sets, pass, counts, batch),
     }
 }
 
@@ -277,15 +249,15 @@ fn next_level<S: Sets>(sets: &mut S, pass: &mut Pass, counts: &mut [Hits], batch
 pub(super) fn pass<'c>(
     cache: &'c mut Cache,
     level: &'c mut LevelState,
-    out: &'c mut Vec<Request>,
+    log: &'c mut Log,
 ) -> (&'c mut AnySets, Pass<'c>, &'c mut Vec<Hits>) {
     let pass = Pass {
         traits: &cache.traits,
         is_large: cache.lines >= LARGE,
+        goes_on: cache.below.is_some(),
         shadow: cache.shadow.as_mut(),
-        gone: &mut cache.gone,
         ledger: &mut level.ledger,
-        out: cache.below.is_some().then_some(out),
+        log,
     };
     (&mut cache.sets, pass, &mut level.hits)
 }
@@ -294,11 +266,13 @@ impl Machine {
     /// Takes the accesses at the beginning of a batch the short way, from the given first cache on. Returns how many there were.
     pub fn run(&mut self, at: usize, space: u64, batch: &[Access]) -> usize {
         let cache = &mut self.caches[at];
+        let prefetched = cache.prefetched;
         let level = &mut self.levels[cache.level];
         level.expect(batch.len());
-        let mut queue = std::mem::take(&mut self.queues.0);
-        let (sets, mut first, hits) = pass(cache, level, &mut queue);
-        let common = space == 0 && first.traits.line == 64 && first.traits.dirty == DIRTY;
+        let log = &mut self.logs.0;
+        log.make_room(batch.len());
+        let (sets, mut first, hits) = pass(cache, level, log);
+        let common = space == 0 && !prefetched && first.traits.line == 64 && first.traits.dirty == DIRTY;
         let done = match sets {
             AnySets::FullLru8(sets) if common && first.shadow.is_none() => {
                 first_level::<true, false, _>(sets, &mut first, hits, space, batch)
@@ -307,39 +281,42 @@ impl Machine {
             AnySets::FullLru8(sets) => first_level::<false, true, _>(sets, &mut first, hits, space, batch),
             sets => first_level::<false, true, _>(sets, &mut first, hits, space, batch),
         };
-        self.queues.0 = queue;
+        self.settle(at);
         self.further(at);
         done
     }
 
-    /// Takes what a first cache has asked for through the levels below it.
+    /// Counts what a cache has missed.
+    pub fn settle(&mut self, at: usize) {
+        let cache = &mut self.caches[at];
+        let ledger = &mut self.levels[cache.level].ledger;
+        ledger.settle(&cache.traits, &mut cache.gone, self.logs.0.all());
+    }
+
+    /// Takes what a first cache has missed through the levels below.
     pub fn further(&mut self, first: usize) {
-        let mut queue = std::mem::take(&mut self.queues.0);
-        let cache = &self.caches[first];
-        let known = self.levels[cache.level].hits.len();
-        let mut below = cache.below;
-        while let Some(at) = below {
-            if queue.is_empty() {
-                break;
-            }
-            let cache = &mut self.caches[at];
+        let known = self.levels[self.caches[first].level].hits.len();
+        let mut at = first;
+        while let Some(below) = self.caches[at].below.filter(|_| self.logs.0.len() > 0) {
+            let (log, next_log) = (&mut self.logs.0, &mut self.logs.1);
+            let cache = &mut self.caches[below];
             let level = &mut self.levels[cache.level];
-            level.expect(queue.len());
+            level.expect(log.len());
             if level.hits.len() < known {
                 level.hits.resize(known, Hits::default());
             }
-            let out = &mut self.queues.1;
-            let (sets, mut next, hits) = pass(cache, level, out);
-            match sets {
-                AnySets::FullLru8(sets) => next_level(sets, &mut next, hits, &queue),
-                AnySets::FullLru16(sets) => next_level(sets, &mut next, hits, &queue),
-                sets => next_level(sets, &mut next, hits, &queue),
+            // Of each, both the line and the one that is written back may be missed.
+            next_log.make_room(2 * log.len());
+            let (sets, mut next, hits) = pass(cache, level, next_log);
+            match next.shadow {
+                Some(_) => any_next_level::<true>(sets, &mut next, hits, log.all()),
+                None => any_next_level::<false>(sets, &mut next, hits, log.all()),
             }
-            below = cache.below;
-            queue.clear();
-            std::mem::swap(&mut queue, &mut self.queues.1);
+            log.clear();
+            std::mem::swap(log, next_log);
+            self.settle(below);
+            at = below;
         }
-        queue.clear();
-        self.queues.0 = queue;
+        self.logs.0.clear();
     }
 }

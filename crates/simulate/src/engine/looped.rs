@@ -17,8 +17,8 @@ use super::warp::Watch;
 use crate::sets::{lru, AnySets, Sets};
 use memtrail_model::{Kind, LoopAccess, LoopRun, Mover, Repeat};
 
-/// Requests that wait for the next level at most.
-pub(super) const QUEUE: usize = 4096;
+/// Misses that are written down at most, and those of one more iteration.
+pub(super) const LOG: usize = 4096;
 /// Loops of fewer accesses are not watched.
 const WORTH_WATCHING: u64 = 4096;
 
@@ -94,7 +94,7 @@ pub(super) fn pieces(mut bits: u64, size: u64) -> u64 {
 
 /// Why a stretch ended.
 enum End {
-    /// It is finished, or the queue is full.
+    /// It is finished, or the log is full.
     Here,
     /// This lane's access needs more than one line, or is a prefetch.
     Special(usize),
@@ -221,7 +221,8 @@ fn stretch<S: Sets>(sets: &mut S, pass: &mut Pass, body: &mut Body) -> End {
             let time = sets.tick();
             let Some((slot, meta)) = sets.look_up_at(line, time) else {
                 lane.misses += 1;
-                lane.slot = pass.miss(sets, time, line, bits, lane.kind, lane.point);
+                let flags = if lane.is_write { dirty } else { 0 };
+                lane.slot = pass.miss::<false>(sets, time, (line, bits, lane.point), flags, lane.is_write);
                 all &= before.iter().all(|other| other.slot != lane.slot);
                 continue;
             };
@@ -238,7 +239,7 @@ fn stretch<S: Sets>(sets: &mut S, pass: &mut Pass, body: &mut Body) -> End {
             same_lines(body, sets, &traits, more);
         }
         body.advance(1 + more);
-        if pass.out.as_ref().is_some_and(|out| out.len() >= QUEUE) {
+        if pass.log.len() >= LOG {
             break;
         }
     }
@@ -311,11 +312,11 @@ impl Machine {
     fn step(&mut self, first: usize, steps: &mut Steps, iterations: u64) {
         steps.begin(iterations);
         while !steps.done() {
-            let mut queue = std::mem::take(&mut self.queues.0);
+            let log = &mut self.logs.0;
+            log.make_room(LOG + steps.accesses());
             let cache = &mut self.caches[first];
-            let (sets, mut first_pass, _) = pass(cache, &mut self.levels[cache.level], &mut queue);
+            let (sets, mut first_pass, _) = pass(cache, &mut self.levels[cache.level], log);
             lru!(sets, sets => steps.go(sets, &mut first_pass), else {});
-            self.queues.0 = queue;
             self.further(first);
         }
         steps.settle(&mut self.levels[self.caches[first].level]);
@@ -325,14 +326,15 @@ impl Machine {
     fn iterate(&mut self, first: usize, body: &mut Body) {
         let iterations = body.left;
         while body.left > 0 {
-            let mut queue = std::mem::take(&mut self.queues.0);
+            let log = &mut self.logs.0;
+            log.make_room(LOG + body.lanes.len());
             let cache = &mut self.caches[first];
-            let (sets, mut first_pass, _) = pass(cache, &mut self.levels[cache.level], &mut queue);
+            let (sets, mut first_pass, _) = pass(cache, &mut self.levels[cache.level], log);
             let end = match sets {
                 AnySets::FullLru8(sets) => stretch(sets, &mut first_pass, body),
                 sets => stretch(sets, &mut first_pass, body),
             };
-            self.queues.0 = queue;
+            self.settle(first);
             self.further(first);
             if let End::Special(at) = end {
                 let lane = body.lanes[at];

@@ -1,6 +1,6 @@
 //! Requests through the caches, in full: see `docs/simulation.md`, section by section.
 use super::cache::{Cache, Traits, DIRTY, PREFETCHED};
-use super::fast::Request;
+use super::log::{Log, Missed};
 use super::shadow::Class;
 use super::steps::Steps;
 use super::words::{WordMap, Words};
@@ -220,6 +220,17 @@ impl LevelState {
     }
 }
 
+#[inline(always)]
+fn count_miss(counts: &mut PointCounts, class: Option<Class>) {
+    counts.misses += 1;
+    if let Some(class) = class {
+        // Not by a jump: it could not be foreseen.
+        counts.classes.compulsory += u64::from(class == Class::Compulsory);
+        counts.classes.capacity += u64::from(class == Class::Capacity);
+        counts.classes.conflict += u64::from(class == Class::Conflict);
+    }
+}
+
 impl Ledger {
     /// The counts of a point, made if it is new.
     #[inline(always)]
@@ -256,24 +267,13 @@ impl Ledger {
     /// A demand access that missed.
     #[inline(always)]
     pub fn missed(&mut self, kind: Kind, class: Option<Class>, by: u32) {
-        let requests = self.requests(kind);
-        requests.requests += 1;
-        requests.misses += 1;
-        let counts = self.point(by);
-        counts.misses += 1;
-        if let Some(class) = class {
-            // Not by a jump: it could not be foreseen.
-            counts.classes.compulsory += u64::from(class == Class::Compulsory);
-            counts.classes.capacity += u64::from(class == Class::Capacity);
-            counts.classes.conflict += u64::from(class == Class::Conflict);
-        }
+        *self.requests(kind) += Requests::missed(1);
+        count_miss(self.point(by), class);
     }
 
     /// Accesses of a kind that missed, and have no class.
     pub fn missed_some(&mut self, kind: Kind, by: u32, misses: u64) {
-        let requests = self.requests(kind);
-        requests.requests += misses;
-        requests.misses += misses;
+        *self.requests(kind) += Requests::missed(misses);
         self.point(by).misses += misses;
     }
 
@@ -294,11 +294,10 @@ impl Ledger {
         }
     }
 
-    /// Lines leave this level: so many are written back.
-    #[inline(always)]
-    pub fn wrote_back(&mut self, owner: u32, times: u64) {
-        self.traffic.writebacks += times;
-        self.point(owner).writebacks += times;
+    /// A line leaves this level, and is written back.
+    pub fn wrote_back(&mut self, owner: u32) {
+        self.traffic.writebacks += 1;
+        self.point(owner).writebacks += 1;
     }
 
     /// A demand access misses a line: had it been there?
@@ -309,16 +308,46 @@ impl Ledger {
         }
     }
 
-    /// Lines were evicted of which the same was known.
+    /// Lines were evicted of which the same was known. Returns the counts of their owner.
     #[inline(always)]
-    pub fn evicted(&mut self, traits: &Traits, old: &Meta, by: u32, times: u64) {
-        let owner = old.owner;
-        let counts = self.point(owner);
+    pub fn evicted(&mut self, traits: &Traits, old: &Meta, by: u32, times: u64) -> &mut PointCounts {
+        if let Some(evictors) = &mut self.evictors {
+            *evictors.at(pair(old.owner, by)) += times;
+        }
+        let counts = self.point(old.owner);
         counts.evictions += times;
         counts.used_bytes += traits.used_bytes(old) * times;
-        if let Some(evictors) = &mut self.evictors {
-            *evictors.at(pair(owner, by)) += times;
+        counts
+    }
+
+    /// The same of lines that others have replaced: they are written back if they are dirty.
+    #[inline(always)]
+    pub fn replaced(&mut self, traits: &Traits, old: &Meta, by: u32, times: u64) {
+        // Without a branch, which could not be foreseen.
+        let written_back = times * u64::from(old.flags & DIRTY != 0);
+        self.traffic.writebacks += written_back;
+        self.evicted(traits, old, by, times).writebacks += written_back;
+    }
+
+    /// Counts what a cache has missed.
+    #[inline(never)]
+    pub fn settle(&mut self, traits: &Traits, gone: &mut Option<WordMap<u64>>, log: &[Missed]) {
+        let (mut asked_for, mut writes) = (0, 0);
+        for missed in log {
+            if missed.is_asked_for {
+                asked_for += 1;
+                writes += u64::from(missed.is_write);
+                count_miss(self.point(missed.point), missed.class);
+                self.missed_again(gone, missed.line);
+            }
+            forget(gone, missed.line);
+            if let Some((line, old)) = missed.evicted() {
+                self.replaced(traits, old, missed.point, 1);
+                lose(gone, line, old, missed.point);
+            }
         }
+        self.traffic.writes += Requests::missed(writes);
+        self.traffic.reads += Requests::missed(asked_for - writes);
     }
 }
 
@@ -408,7 +437,7 @@ pub(super) struct Machine {
     /// A loop that goes by lines.
     pub steps: Steps,
     /// Between the levels of the short way.
-    pub queues: (Vec<Request>, Vec<Request>),
+    pub logs: (Log, Log),
     /// Accesses that were counted without being simulated.
     pub skipped: u64,
 }
@@ -539,6 +568,7 @@ impl Machine {
         let mut moved = self.moved.take().unwrap_or(Meta::new(origin.owner));
         if kind == Kind::Prefetch {
             moved.flags |= PREFETCHED;
+            self.caches[at].prefetched = true;
         }
         if kind == Kind::Write && traits.write == Write::Back {
             moved.flags |= DIRTY;
@@ -576,7 +606,7 @@ impl Machine {
         let placed = cache.sets.place(line, moved);
         forget(&mut cache.gone, line);
         if let Some(shadow) = &mut cache.shadow {
-            shadow.placed(placed.slot, placed.evicted.map(|(line, _)| line));
+            shadow.placed(placed.slot, placed.evicted.is_some());
         }
         if let Some(bytes) = bytes {
             cache.touch(placed.slot, bytes);
@@ -600,7 +630,7 @@ impl Machine {
         if let Some(below) = exclusive {
             self.take_in(below, line, old, origin);
         } else if old.flags & DIRTY != 0 && traits.write != Write::None {
-            self.levels[self.caches[at].level].ledger.wrote_back(old.owner, 1);
+            self.levels[self.caches[at].level].ledger.wrote_back(old.owner);
             if let Some(below) = below {
                 let origin = origin.untouching(old.owner);
                 self.write_back(below, addr, traits.line, &origin);
@@ -632,7 +662,7 @@ impl Machine {
                 if let Some(slot) = cache.sets.remove(line) {
                     let old = *cache.sets.meta(slot);
                     if let Some(shadow) = &mut cache.shadow {
-                        shadow.removed(slot, line);
+                        shadow.removed(slot);
                     }
                     let level = &mut self.levels[cache.level].ledger;
                     level.traffic.invalidations += 1;
@@ -686,7 +716,7 @@ impl Machine {
             }
         }
         if goes_on {
-            self.levels[self.caches[at].level].ledger.wrote_back(origin.owner, 1);
+            self.levels[self.caches[at].level].ledger.wrote_back(origin.owner);
             if let Some(below) = self.caches[at].below {
                 self.write_back(below, addr, len, origin);
             }
@@ -711,7 +741,7 @@ impl Machine {
             }
             meta.flags &= !DIRTY;
             let (owner, below) = (meta.owner, cache.below);
-            self.levels[cache.level].ledger.wrote_back(owner, 1);
+            self.levels[cache.level].ledger.wrote_back(owner);
             if let Some(below) = below {
                 let addr = line << traits.shift;
                 let origin = Origin::of(owner, addr, 1).untouching(owner);

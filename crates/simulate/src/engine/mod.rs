@@ -10,6 +10,7 @@
 mod cache;
 mod dwell;
 mod fast;
+mod log;
 mod looped;
 mod machine;
 mod shadow;
@@ -100,7 +101,7 @@ impl Simulator {
                 forget: warp::FORGET,
                 noted: Default::default(),
                 steps: Default::default(),
-                queues: Default::default(),
+                logs: Default::default(),
                 skipped: 0,
             },
             groups: vec![Vec::new(); hierarchy.levels.len()],

@@ -5,14 +5,15 @@
 //! but is asked for only when the cache misses.
 //!
 //! **Idea.** Look-ups are numbered: that is their time. The full cache holds the N lines that were looked up last, so a line is there if and only if the time of its last look-up is not
-//! less than [`Shadow::oldest`], that of the N-th. A hit of the cache writes down the time of the line in its slot, and takes the time before
-//! out of a bit map of those times that are the last of some line; nothing is found or moved. When the full cache needs room, `oldest` goes on to the next
-//! bit that is set. Lines that the full cache holds and the other does not are *away*, in a table of their own.
+//! less than that of the N-th. A hit of the cache writes down the time of the line in its slot, and takes the time before
+//! out of a bit map of those times that are the last of some line; nothing is found or moved, and nothing decides a branch. The N-th is looked for when somebody wants to know: until then, [`Shadow::oldest`]
+//! is that of some line before it, and how many lines are between is known.
 //!
-//! When the times run out, those of the lines that are there are numbered anew, in the same order.
+//! Lines that the cache has not have their times in pages of 64 neighbours, which are found by a hash table when a line is missed; a slot remembers where its line's time
+//! belongs when it goes. A line without a time was never asked for.
 //!
-//! Lines ever asked for are a bit each, in words of 64 neighbours.
-use super::words::{home, Words};
+//! When the times run out, those of the lines that are there are numbered anew, in the same order. There are several times as many as lines in all pages, so that this is done seldom enough.
+use super::words::Words;
 
 /// Why a line was missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,235 +23,198 @@ pub(super) enum Class {
     Conflict,
 }
 
-/// The time of what has not been looked up, or has been forgotten.
+/// The time of a line that has never been looked up; of one whose time is forgotten, because the full cache has it no more; and the first of others.
 const NEVER: u32 = 0;
+const FORGOTTEN: u32 = 1;
+const BEGIN: u32 = 2;
 /// Times there are at least, and for each line.
 const TIMES: usize = 1 << 14;
 const TIMES_OF_A_LINE: usize = 4;
+/// And at most.
+const MOST_TIMES: usize = 1 << 31;
+/// Lines of a page.
+const PAGE: usize = 64;
 
 #[derive(Clone, Debug)]
 pub(super) struct Shadow {
-    /// How many the full cache has room for, and how many it holds.
+    /// How many the full cache has room for.
     lines: usize,
+    /// How many were looked up last at `oldest` or later. What is more than `lines` is no longer there.
     held: usize,
-    /// By slot of the cache: when its line was looked up last.
+    oldest: u32,
+    now: u32,
+    /// By slot of the cache: when its line was looked up last, and where in `away` that belongs.
     times: Vec<u32>,
+    places: Vec<u32>,
     /// A bit by time: of the past, whether no later look-up was of the same line; of the future, set.
     last: Vec<u64>,
-    now: u32,
-    /// What the full cache holds was looked up then or later.
-    oldest: u32,
-    away: Away,
-    /// When the line that is to be placed next was looked up.
-    coming: u32,
-    /// Bits of lines by `line / 64`.
-    seen: Words,
+    /// The line that is to be placed next: when it was looked up, and its place in `away`.
+    coming: (u32, u32),
+    /// By page: the times of its lines when they went away. Of lines that are back, anything.
+    away: Vec<u32>,
+    /// Numbers of pages, from 1, by `line / PAGE`.
+    pages: Words,
 }
 
 impl Shadow {
+    /// So many look-ups may be announced at once to a cache of any size.
+    pub const MOST: usize = TIMES / 4;
+
     pub fn new(lines: usize) -> Shadow {
         let times = (lines * TIMES_OF_A_LINE).next_power_of_two().max(TIMES);
         Shadow {
             lines,
             held: 0,
-            times: vec![NEVER; lines],
+            oldest: BEGIN,
+            now: BEGIN,
+            times: vec![FORGOTTEN; lines],
+            places: vec![0; lines],
             last: vec![u64::MAX; times / 64],
-            now: NEVER + 1,
-            oldest: NEVER + 1,
-            away: Away::new(lines),
-            coming: NEVER,
-            seen: Words::default(),
+            coming: (NEVER, 0),
+            away: Vec::new(),
+            pages: Words::default(),
         }
     }
 
     /// A look-up of the line that the cache has in this slot. `place`: it would be placed if it were not there.
-    #[inline(always)]
     pub fn hit(&mut self, slot: u32, place: bool) {
-        self.make_room();
-        let before = self.times[slot as usize];
-        if place || before >= self.oldest {
-            self.times[slot as usize] = self.look_up(before);
+        self.expect(1);
+        if place || self.holds(self.times[slot as usize]) {
+            self.hit_next(slot);
         }
+    }
+
+    /// The same for one that would be placed, and has been announced.
+    #[inline(always)]
+    pub fn hit_next(&mut self, slot: u32) {
+        let now = self.now;
+        let before = std::mem::replace(&mut self.times[slot as usize], now);
+        self.look_up(before);
     }
 
     /// A look-up of a line that the cache has not. `place`: [`Shadow::placed`] is called next.
     pub fn miss(&mut self, line: u64, place: bool) -> Class {
-        self.make_room();
-        let time = self.away.time(line);
-        let before = time.as_deref().copied().unwrap_or(NEVER);
-        let there = before >= self.oldest;
-        let class = if there {
+        self.expect(1);
+        let at = self.place(line);
+        let before = self.away[at];
+        let there = self.holds(before);
+        if place {
+            self.coming = (self.now, at as u32);
+            self.look_up(before);
+        } else if there {
+            self.away[at] = self.now;
+            self.look_up(before);
+        } else {
+            self.away[at] = FORGOTTEN;
+        }
+        if before == NEVER {
+            Class::Compulsory
+        } else if there {
             Class::Conflict
         } else {
-            let word = self.seen.at(line / 64);
-            let new = *word >> (line % 64) & 1 == 0;
-            *word |= 1 << (line % 64);
-            if new {
-                Class::Compulsory
-            } else {
-                Class::Capacity
-            }
-        };
-        if place {
-            time.into_iter().for_each(|time| *time = NEVER);
-            self.coming = self.look_up(before);
-        } else if there {
-            time.into_iter().for_each(|time| *time = self.now);
-            self.look_up(before);
+            Class::Capacity
         }
-        class
     }
 
     /// The line that was missed is in this slot, from which another may have been evicted.
     #[inline]
-    pub fn placed(&mut self, slot: u32, evicted: Option<u64>) {
-        if let Some(line) = evicted {
-            self.removed(slot, line);
+    pub fn placed(&mut self, slot: u32, evicts: bool) {
+        if evicts {
+            self.removed(slot);
         }
-        self.times[slot as usize] = self.coming;
+        (self.times[slot as usize], self.places[slot as usize]) = self.coming;
     }
 
     /// The line in this slot is no longer there.
     #[inline]
-    pub fn removed(&mut self, slot: u32, line: u64) {
-        let time = std::mem::replace(&mut self.times[slot as usize], NEVER);
-        if time >= self.oldest {
-            self.away.insert(line, time, self.oldest);
-        }
+    pub fn removed(&mut self, slot: u32) {
+        self.away[self.places[slot as usize] as usize] = self.times[slot as usize];
     }
 
+    /// So many look-ups are coming, at most [`Shadow::MOST`] or as many as there are lines: there are times for them.
     #[inline(always)]
-    fn make_room(&mut self) {
-        if self.now as usize == self.last.len() * 64 {
+    pub fn expect(&mut self, look_ups: usize) {
+        if self.now as usize + look_ups > self.last.len() * 64 {
             self.renumber();
         }
     }
 
-    /// A look-up, at the full cache, of a line that was looked up before, and is placed if it is not there. Returns its time.
+    /// Where a line's time belongs when it is away.
     #[inline(always)]
-    fn look_up(&mut self, before: u32) -> u32 {
-        let now = self.now;
-        self.now += 1;
-        if before >= self.oldest {
-            self.last[before as usize / 64] &= !(1 << (before % 64));
-        } else if self.held < self.lines {
-            self.held += 1;
-        } else {
-            self.evict();
+    fn place(&mut self, line: u64) -> usize {
+        let page = self.pages.at(line / PAGE as u64);
+        if *page == 0 {
+            self.away.resize(self.away.len() + PAGE, NEVER);
+            *page = (self.away.len() / PAGE) as u64;
         }
-        now
+        (*page as usize - 1) * PAGE + line as usize % PAGE
     }
 
-    /// The line that was looked up longest ago has to go.
-    #[inline]
+    /// Whether the full cache has a line that was looked up last at this time.
+    #[inline(always)]
+    fn holds(&mut self, time: u32) -> bool {
+        if time >= self.oldest && self.held > self.lines {
+            self.evict();
+        }
+        time >= self.oldest
+    }
+
+    /// A look-up, at the full cache, of a line that was looked up before, and is placed if it is not there.
+    #[inline(always)]
+    fn look_up(&mut self, before: u32) {
+        // Of times before the oldest, nobody wants to know.
+        self.last[before as usize / 64] &= !(1 << (before % 64));
+        self.held += usize::from(before < self.oldest);
+        self.now += 1;
+    }
+
+    /// The lines that were looked up longest ago have to go.
+    #[inline(never)]
     fn evict(&mut self) {
         let mut at = self.oldest as usize / 64;
         let mut word = self.last[at] & (u64::MAX << (self.oldest % 64));
-        while word == 0 {
-            at += 1;
-            word = self.last[at];
+        for _ in self.lines..self.held {
+            while word == 0 {
+                at += 1;
+                word = self.last[at];
+            }
+            self.oldest = at as u32 * 64 + word.trailing_zeros() + 1;
+            word &= word - 1;
         }
-        self.oldest = at as u32 * 64 + word.trailing_zeros() + 1;
+        self.held = self.lines;
     }
 
     /// Numbers the times of the lines that are there anew, from the beginning.
     #[cold]
     #[inline(never)]
     fn renumber(&mut self) {
+        if self.held > self.lines {
+            self.evict();
+        }
         let oldest = self.oldest;
         self.last[oldest as usize / 64] &= u64::MAX << (oldest % 64);
         let mut before = vec![0; self.last.len()];
-        let mut sum = NEVER + 1;
+        let mut sum = BEGIN;
         for (at, word) in self.last.iter().enumerate().skip(oldest as usize / 64) {
             before[at] = sum;
             sum += word.count_ones();
         }
         let last = &self.last;
-        let renumbered = |time: u32| {
-            let (at, bit) = (time as usize / 64, time % 64);
-            if time < oldest {
-                NEVER
+        let renumber = |time: &mut u32| {
+            let (at, bit) = (*time as usize / 64, *time % 64);
+            *time = if *time < oldest {
+                FORGOTTEN.min(*time)
             } else {
                 before[at] + (last[at] & !(u64::MAX << bit)).count_ones()
             }
         };
-        self.times.iter_mut().for_each(|time| *time = renumbered(*time));
-        self.away.each(|time| *time = renumbered(*time));
+        self.times.iter_mut().for_each(renumber);
+        self.away.iter_mut().for_each(renumber);
+        let enough = (self.away.len() * TIMES_OF_A_LINE).next_power_of_two().min(MOST_TIMES) / 64;
         self.last.fill(u64::MAX);
-        self.oldest = NEVER + 1;
-        self.now = self.oldest + self.held as u32;
-    }
-}
-
-/// Times of lines that are away. Those that the full cache has evicted, or that came back, stay in the table until it is full.
-#[derive(Clone, Debug)]
-struct Away {
-    /// Open addressing.
-    slots: Vec<(u64, u32)>,
-    shift: u32,
-    used: usize,
-}
-
-/// No line has this number.
-const FREE: u64 = u64::MAX;
-
-impl Away {
-    fn new(lines: usize) -> Away {
-        let slots = (lines * 2).next_power_of_two().max(4);
-        Away {
-            slots: vec![(FREE, NEVER); slots],
-            shift: 64 - slots.trailing_zeros(),
-            used: 0,
-        }
-    }
-
-    #[inline(always)]
-    fn probe(&self, line: u64) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut at = home(line, self.shift) & mask;
-        while self.slots[at].0 != line && self.slots[at].0 != FREE {
-            at = (at + 1) & mask;
-        }
-        at
-    }
-
-    /// The time of a line, if it is in the table.
-    #[inline]
-    fn time(&mut self, line: u64) -> Option<&mut u32> {
-        let at = self.probe(line);
-        let slot = &mut self.slots[at];
-        (slot.0 == line).then_some(&mut slot.1)
-    }
-
-    /// A line goes away.
-    #[inline]
-    fn insert(&mut self, line: u64, time: u32, oldest: u32) {
-        let mut at = self.probe(line);
-        if self.slots[at].0 == FREE {
-            // No more lines are away than the full cache holds: half of the slots.
-            if self.used * 4 >= self.slots.len() * 3 {
-                self.purge(oldest);
-                at = self.probe(line);
-            }
-            self.used += 1;
-        }
-        self.slots[at] = (line, time);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn purge(&mut self, oldest: u32) {
-        let kept: Vec<(u64, u32)> = self.slots.iter().copied().filter(|slot| slot.1 >= oldest).collect();
-        self.slots.fill((FREE, NEVER));
-        self.used = kept.len();
-        for slot in kept {
-            let at = self.probe(slot.0);
-            self.slots[at] = slot;
-        }
-    }
-
-    fn each(&mut self, change: impl Fn(&mut u32)) {
-        self.slots.iter_mut().for_each(|slot| change(&mut slot.1));
+        self.last.resize(self.last.len().max(enough), u64::MAX);
+        self.oldest = BEGIN;
+        self.now = BEGIN + self.held as u32;
     }
 }
 
@@ -258,9 +222,23 @@ impl Away {
 mod tests {
     use super::*;
 
-    /// Beside a direct-mapped cache, and a list of the lines looked up last; for so long that times are numbered anew and tables cleaned up.
+    /// No line has this number.
+    const FREE: u64 = u64::MAX;
+
     #[test]
     fn classes_are_those_of_a_list() {
+        compare_with_list(100);
+    }
+
+    /// So many pages that there have to be more times.
+    #[test]
+    fn classes_are_those_of_a_list_when_lines_are_far_apart() {
+        let shadow = compare_with_list(1 << 20);
+        assert!(shadow.last.len() * 64 > TIMES, "{} pages", shadow.away.len() / PAGE);
+    }
+
+    /// Beside a direct-mapped cache, and a list of the lines looked up last, half of the time among so many; for so long that times are numbered anew.
+    fn compare_with_list(far: u64) -> Shadow {
         const LINES: u64 = 24;
         let mut shadow = Shadow::new(LINES as usize);
         let mut cache = [FREE; LINES as usize];
@@ -269,13 +247,14 @@ mod tests {
         let mut classes = [0; 3];
         for step in 0..5 * TIMES {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let line = (state >> 33) % if step % 5000 < 2500 { 20 } else { 100 };
+            let line = (state >> 33) % if step % 5000 < 2500 { 20 } else { far };
             // Some are not placed if they are missed; some lines are taken away.
             let place = state >> 60 != 0;
             let slot = (line * 7 % LINES) as u32;
             let resident = &mut cache[slot as usize];
             if state >> 55 & 31 == 0 && *resident != FREE {
-                shadow.removed(slot, std::mem::replace(resident, FREE));
+                shadow.removed(slot);
+                *resident = FREE;
             }
             let held = list.iter().position(|&other| other == line);
             if *resident == line {
@@ -290,7 +269,7 @@ mod tests {
                 classes[expected as usize] += 1;
                 if place {
                     let evicted = std::mem::replace(resident, line);
-                    shadow.placed(slot, Some(evicted).filter(|&line| line != FREE));
+                    shadow.placed(slot, evicted != FREE);
                 }
             }
             if let Some(at) = held {
@@ -302,5 +281,6 @@ mod tests {
             }
         }
         assert!(classes.iter().all(|&n| n >= 100), "{classes:?}");
+        shadow
     }
 }

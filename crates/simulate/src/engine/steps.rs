@@ -14,7 +14,8 @@
 //! What does not fit into this is left to [`super::looped`].
 use super::cache::Traits;
 use super::fast::Pass;
-use super::looped::{pieces, QUEUE};
+use super::log::Missed;
+use super::looped::{pieces, LOG};
 use super::machine::LevelState;
 use super::placed;
 use crate::sets::{Come, Meta, Sets, StampedSets, MOVES};
@@ -179,22 +180,22 @@ impl Lane {
         }
         self.misses += 1;
         self.spatial += stay - 1;
-        if pass.out.is_some() {
-            pass.ask(self.line, asked(self), self.kind, self.point);
-        }
         let brought = Meta {
             touched: bits,
             owner: self.point,
             flags: self.flags,
         };
         let old = std::mem::replace(meta, brought);
-        if let Some(line) = evicted {
+        if evicted.is_some() {
             if old != self.evicted.0 {
                 self.count_evicted(pass);
                 self.evicted.0 = old;
             }
             self.evicted.1 += 1;
-            pass.send_back(line, &old, self.point);
+        }
+        if pass.goes_on {
+            let missed = Missed::new(self.line, asked(self), self.point, self.kind == Kind::Write);
+            pass.log.push(missed.evicting(evicted.map(|line| (line, old))));
         }
         slot
     }
@@ -203,7 +204,7 @@ impl Lane {
     fn count_evicted(&mut self, pass: &mut Pass) {
         let (old, times) = std::mem::take(&mut self.evicted);
         if times > 0 {
-            pass.count_evicted(&old, self.point, times);
+            pass.ledger.replaced(pass.traits, &old, self.point, times);
         }
     }
 }
@@ -268,6 +269,11 @@ impl Steps {
         true
     }
 
+    /// Of an iteration.
+    pub fn accesses(&self) -> usize {
+        self.length as usize
+    }
+
     /// Begins with the next iterations.
     pub fn begin(&mut self, iterations: u64) {
         (self.at, self.end) = (0, iterations);
@@ -298,7 +304,7 @@ impl Steps {
         self.leave_out(self.end);
     }
 
-    /// Goes on with the iterations begun until they are done, or much is asked of the next level.
+    /// Goes on with the iterations begun until they are done, or the log is full. What is written down is for the next level: it is counted here.
     #[inline(never)]
     pub fn go<const N: usize, const FULL: bool>(&mut self, sets: &mut StampedSets<N, MOVES, FULL>, pass: &mut Pass) {
         let tick = StampedSets::<N, MOVES, FULL>::TICK;
@@ -327,7 +333,7 @@ impl Steps {
                 next = next.min(lane.next);
             }
             now = next;
-            if pass.out.as_ref().is_some_and(|out| out.len() >= QUEUE) {
+            if pass.log.len() >= LOG {
                 break;
             }
         }

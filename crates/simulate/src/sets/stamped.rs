@@ -11,8 +11,9 @@
 //! **Invariants.** The stamps of a set are different, and each names its way. Those of free ways are less than those of others, those of ways that do not exist are [`NEVER`].
 use super::{Both, Index, Meta, Placed, Sets};
 use safe_arch::{
-    cmp_eq_mask_i32_m128i, m128i, move_mask_i8_m128i, pack_i16_to_i8_m128i, pack_i32_to_i16_m128i, prefetch_t0,
-    set_splat_i32_m128i, zeroed_m128i,
+    bitandnot_m128i, cast_to_m128d_from_m128i, cmp_eq_mask_i32_m128i, get_f64_from_m128d_s, m128i, min_m128d,
+    min_m128d_s, move_mask_i8_m128i, pack_i16_to_i8_m128i, pack_i32_to_i16_m128i, prefetch_t0, set_splat_i32_m128i,
+    unpack_high_m128d, zeroed_m128i,
 };
 
 /// A line that is found is used: LRU.
@@ -24,8 +25,10 @@ pub(crate) const MOST_WAYS: u32 = 16;
 
 /// The line of a free way, both halves: line numbers have at most 62 bits.
 const FREE: u64 = u64::MAX;
-/// The stamp of a way that does not exist.
-const NEVER: u64 = u64::MAX;
+/// The first stamp: the bits of 1 as a floating-point number. Positive ones have the order of their bits, and the processor finds the least of two pairs of them at once.
+const BEGIN: u64 = 0x3FF0_0000_0000_0000;
+/// The stamp of a way that does not exist: the bits of infinity.
+const NEVER: u64 = 0x7FF0_0000_0000_0000;
 
 /// A set with room for `N` ways: 4, 8 or 16.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +44,7 @@ struct Set<const N: usize> {
 
 impl<const N: usize> Set<N> {
     fn new(ways: usize) -> Self {
-        let stamp = |way| if way < ways { way as u64 } else { NEVER };
+        let stamp = |way| if way < ways { BEGIN + way as u64 } else { NEVER };
         Set {
             low: [FREE as u32; N],
             high: [(FREE >> 32) as u32; N],
@@ -88,9 +91,19 @@ impl<const N: usize> Set<N> {
         let least = match N {
             4 => four(0),
             8 => four(0).min(four(4)),
-            _ => four(0).min(four(4)).min(four(8).min(four(12))),
+            _ => self.least_of_many(),
         };
         least as usize % N
+    }
+
+    /// The least stamp of sixteen ways, two at a time. What has just been written one by one cannot be read so without waiting: for sets that are used again at once, [`Set::last`] goes one by one.
+    #[inline(always)]
+    fn least_of_many(&self) -> u64 {
+        let two = |i: usize| cast_to_m128d_from_m128i(m128i::from([self.stamps[i], self.stamps[i + 1]]));
+        let four = |i: usize| min_m128d(two(i), two(i + 2));
+        let eight = |i: usize| min_m128d(four(i), four(i + 4));
+        let least = min_m128d(eight(0), eight(N - 8));
+        get_f64_from_m128d_s(min_m128d_s(least, unpack_high_m128d(least, least))).to_bits()
     }
 
     #[inline(always)]
@@ -100,7 +113,13 @@ impl<const N: usize> Set<N> {
 
     #[inline(always)]
     fn put(&mut self, way: usize, line: u64) {
-        (self.low[way], self.high[way]) = (line as u32, (line >> 32) as u32);
+        // As many at once as are read at once: what is read could not be taken from a smaller write that is still under way, and the line is often looked up again at once.
+        let four = &mut self.low[way / 4 * 4..][..4];
+        let here = cmp_eq_mask_i32_m128i(m128i::from([0, 1, 2, 3]), set_splat_i32_m128i((way % 4) as i32));
+        let before = m128i::from([four[0], four[1], four[2], four[3]]);
+        let after = bitandnot_m128i(here, before) | (here & set_splat_i32_m128i(line as i32));
+        four.copy_from_slice(&<[u32; 4]>::from(after));
+        self.high[way] = (line >> 32) as u32;
     }
 }
 
@@ -132,7 +151,7 @@ impl<const N: usize, const MOVE: bool, const FULL: bool> StampedSets<N, MOVE, FU
             index: Index::new(sets),
             ways,
             sets: vec![Set::new(ways); sets as usize],
-            now: 0,
+            now: BEGIN,
         }
     }
 
@@ -307,7 +326,7 @@ impl<const N: usize, const MOVE: bool, const FULL: bool> Sets for StampedSets<N,
         let set = &mut self.sets[at];
         let way = set.way(line)?;
         set.put(way, FREE);
-        set.stamps[way] = way as u64;
+        set.stamps[way] = BEGIN + way as u64;
         Some(self.slot(at, way))
     }
 
@@ -346,7 +365,7 @@ mod tests {
             assert_eq!((set.like(FREE as u32), set.last()), ((1 << N) - 1, 0));
             for way in 0..N - 1 {
                 set.put(way, ((way as u64) << 32) | (7 + way as u64 % 2));
-                set.stamps[way] = ((100 - way as u64) * u64::from(MOST_WAYS)) | way as u64;
+                set.stamps[way] = BEGIN + (((100 - way as u64) * u64::from(MOST_WAYS)) | way as u64);
             }
             assert_eq!(
                 (set.like(7), set.like(8)),
