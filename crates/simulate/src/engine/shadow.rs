@@ -10,7 +10,8 @@
 //! is that of some line before it, and how many lines are between is known.
 //!
 //! Lines that the cache has not have their times in pages of 64 neighbours, which are found by a hash table when a line is missed; a slot remembers where its line's time
-//! belongs when it goes. A line without a time was never asked for.
+//! belongs when it goes. Of a page none of whose lines is in either cache, no more matters than which were ever asked for: a bit each. Such pages are given up when there are many, so that their number is bounded by that of the
+//! caches' lines, and only the bits grow with the memory that is touched.
 //!
 //! When the times run out, those of the lines that are there are numbered anew, in the same order. There are several times as many as lines in all pages, so that this is done seldom enough.
 use super::words::Words;
@@ -32,8 +33,10 @@ const TIMES: usize = 1 << 14;
 const TIMES_OF_A_LINE: usize = 4;
 /// And at most.
 const MOST_TIMES: usize = 1 << 31;
-/// Lines of a page.
+/// Lines of a page: as many as bits of a word.
 const PAGE: usize = 64;
+/// So many pages are never too many.
+const FEW_PAGES: usize = 1 << 10;
 
 #[derive(Clone, Debug)]
 pub(super) struct Shadow {
@@ -54,6 +57,12 @@ pub(super) struct Shadow {
     away: Vec<u32>,
     /// Numbers of pages, from 1, by `line / PAGE`.
     pages: Words,
+    /// Those that have no lines.
+    free: Vec<u64>,
+    /// How many there are before some are given up.
+    most_pages: usize,
+    /// Of pages that were given up, a bit for each line that was ever asked for, by `line / PAGE`.
+    seen: Words,
 }
 
 impl Shadow {
@@ -73,6 +82,9 @@ impl Shadow {
             coming: (NEVER, 0),
             away: Vec::new(),
             pages: Words::default(),
+            free: Vec::new(),
+            most_pages: FEW_PAGES,
+            seen: Words::compact(),
         }
     }
 
@@ -142,12 +154,57 @@ impl Shadow {
     /// Where a line's time belongs when it is away.
     #[inline(always)]
     fn place(&mut self, line: u64) -> usize {
-        let page = self.pages.at(line / PAGE as u64);
-        if *page == 0 {
-            self.away.resize(self.away.len() + PAGE, NEVER);
-            *page = (self.away.len() / PAGE) as u64;
+        let key = line / PAGE as u64;
+        let mut page = self.pages.get(key);
+        if page == 0 {
+            page = self.new_page(key);
         }
-        (*page as usize - 1) * PAGE + line as usize % PAGE
+        (page as usize - 1) * PAGE + line as usize % PAGE
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn new_page(&mut self, key: u64) -> u64 {
+        if self.free.is_empty() && self.away.len() >= self.most_pages * PAGE {
+            self.give_up_pages();
+        }
+        let page = self.free.pop().unwrap_or_else(|| {
+            self.away.resize(self.away.len() + PAGE, NEVER);
+            (self.away.len() / PAGE) as u64
+        });
+        let seen = self.seen.get(key);
+        let times = &mut self.away[(page as usize - 1) * PAGE..][..PAGE];
+        for (i, time) in times.iter_mut().enumerate() {
+            *time = if seen >> i & 1 == 0 { NEVER } else { FORGOTTEN };
+        }
+        *self.pages.at(key) = page;
+        page
+    }
+
+    /// Keeps no more than bits of pages that have no line in either cache.
+    #[cold]
+    #[inline(never)]
+    fn give_up_pages(&mut self) {
+        if self.held > self.lines {
+            self.evict();
+        }
+        let (away, oldest) = (&self.away, self.oldest);
+        let is_held = |times: &[u32]| times.iter().fold(false, |held, &time| held | (time >= oldest));
+        let mut held: Vec<bool> = away.chunks(PAGE).map(is_held).collect();
+        // That of a free slot does no harm.
+        self.places.iter().for_each(|&place| held[place as usize / PAGE] = true);
+        let (seen, free) = (&mut self.seen, &mut self.free);
+        self.pages.retain(|key, page| {
+            let at = page as usize - 1;
+            if !held[at] {
+                let times = away[at * PAGE..][..PAGE].iter().enumerate();
+                *seen.at(key) |= times.fold(0, |bits, (i, &time)| bits | u64::from(time != NEVER) << i);
+                free.push(page);
+            }
+            held[at]
+        });
+        let kept = away.len() / PAGE - free.len();
+        self.most_pages = FEW_PAGES.max(2 * kept);
     }
 
     /// Whether the full cache has a line that was looked up last at this time.
@@ -235,6 +292,14 @@ mod tests {
     fn classes_are_those_of_a_list_when_lines_are_far_apart() {
         let shadow = compare_with_list(1 << 20);
         assert!(shadow.last.len() * 64 > TIMES, "{} pages", shadow.away.len() / PAGE);
+    }
+
+    /// Pages are given up, and nothing that matters is forgotten with them.
+    #[test]
+    fn pages_do_not_become_more_than_lines_need() {
+        let shadow = compare_with_list(1 << 17);
+        assert_eq!(shadow.away.len() / PAGE, FEW_PAGES);
+        assert!(shadow.seen.iter().count() > FEW_PAGES);
     }
 
     /// Beside a direct-mapped cache, and a list of the lines looked up last, half of the time among so many; for so long that times are numbered anew.

@@ -1,6 +1,7 @@
-//! Numbers by words: counts of pairs of points, pages of lines.
+//! Numbers by words: counts of pairs of points, pages of lines, bits of lines.
 //!
-//! Open addressing with linear probing, at most a quarter full: nearly every search ends where it begins, which the processor foresees. Nothing is ever taken out.
+//! Open addressing with linear probing, at most a quarter full: nearly every search ends where it begins, which the processor foresees. Where there may be many and few are searched for, three quarters
+//! ([`Words::compact`]). Nothing is taken out but by making the table anew ([`Words::retain`]).
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -41,6 +42,8 @@ pub(super) struct Words {
     shift: u32,
     /// Numbers that are there.
     len: usize,
+    /// How full it may be, in quarters.
+    quarters: usize,
 }
 
 impl Default for Words {
@@ -49,15 +52,23 @@ impl Default for Words {
             slots: vec![(0, 0); 64],
             shift: 64 - 6,
             len: 0,
+            quarters: 1,
         }
     }
 }
 
 impl Words {
+    pub fn compact() -> Words {
+        Words {
+            quarters: 3,
+            ..Words::default()
+        }
+    }
+
     /// The number of a key, to be made greater than 0.
     #[inline]
     pub fn at(&mut self, key: u64) -> &mut u64 {
-        if self.len * 4 >= self.slots.len() {
+        if self.len * 4 >= self.slots.len() * self.quarters {
             self.grow();
         }
         let at = self.probe(key);
@@ -76,6 +87,11 @@ impl Words {
         self.slots.iter().copied().filter(|&(_, number)| number > 0)
     }
 
+    /// Takes out the numbers that are not to be kept.
+    pub fn retain(&mut self, mut keep: impl FnMut(u64, u64) -> bool) {
+        self.refill(self.slots.len(), |&(key, number)| keep(key, number));
+    }
+
     #[inline(always)]
     fn probe(&self, key: u64) -> usize {
         let mask = self.slots.len() - 1;
@@ -89,12 +105,18 @@ impl Words {
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
-        let twice = vec![(0, 0); self.slots.len() * 2];
-        let before = std::mem::replace(&mut self.slots, twice);
         self.shift -= 1;
-        for slot in before.into_iter().filter(|slot| slot.1 > 0) {
+        self.refill(self.slots.len() * 2, |_| true);
+    }
+
+    /// Makes the table anew with room for so many, from those to be kept.
+    fn refill(&mut self, room: usize, mut keep: impl FnMut(&(u64, u64)) -> bool) {
+        let before = std::mem::replace(&mut self.slots, vec![(0, 0); room]);
+        self.len = 0;
+        for slot in before.into_iter().filter(|slot| slot.1 > 0 && keep(slot)) {
             let at = self.probe(slot.0);
             self.slots[at] = slot;
+            self.len += 1;
         }
     }
 }
@@ -105,7 +127,12 @@ mod tests {
 
     #[test]
     fn numbers_are_found_again_however_many_there_are() {
-        let mut words = Words::default();
+        for words in [Words::default(), Words::compact()] {
+            found_again(words);
+        }
+    }
+
+    fn found_again(mut words: Words) {
         for round in 1..=2 {
             for key in 0..1000 {
                 *words.at(key << 32) += 1;
@@ -116,5 +143,11 @@ mod tests {
         let mut all: Vec<(u64, u64)> = words.iter().collect();
         all.sort_unstable();
         assert_eq!(all, (0..1000).map(|key| (key << 32, 2)).collect::<Vec<_>>());
+        words.retain(|key, number| key >> 32 & 1 == 0 && number == 2);
+        for key in 0..1000 {
+            assert_eq!(words.get(key << 32), if key % 2 == 0 { 2 } else { 0 });
+        }
+        *words.at(1 << 32) += 1;
+        assert_eq!(words.iter().count(), 501);
     }
 }

@@ -16,6 +16,7 @@ mod histogram;
 mod timeline;
 
 use crate::config::{ConfigError, LEAST_LINE, MOST_LINE};
+use crate::engine::placed;
 use crate::sweep::front::{Batch, Common, Front, Touch, BATCH, READ, UNCOUNTED, WRITE};
 use crate::sweep::lanes::{table, touch, Lane, Moves};
 use crate::sweep::pages::Pages;
@@ -246,11 +247,13 @@ impl AccessSink for Reuse {
 
     fn accesses(&mut self, batch: &[Access]) {
         let Some(first) = batch.first() else { return };
-        let place = self.spaces.place(first.thread);
+        let space = self.spaces.of(first.thread);
         if self.stack.points.is_some() {
-            batch.iter().for_each(|access| self.total(access, place(access.addr)));
+            batch
+                .iter()
+                .for_each(|access| self.total(access, placed(access.addr, space)));
         }
         let stack = &mut self.stack;
-        self.front.take(batch, place, &mut |full| stack.take(full));
+        self.front.take(batch, space, &mut |full| stack.take(full));
     }
 }

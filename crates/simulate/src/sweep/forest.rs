@@ -50,11 +50,17 @@ fn note<T: Lane>(shapes: &mut Shapes, stages: &mut [Stage<T>], touches: &[Number
 
 impl<T: Lane> Group<T> {
     fn new(plan: &GroupPlan, shortest: u32, pages: Pages<T>) -> Group<T> {
-        let nodes = plan.chains.iter().flat_map(|chain| &chain.nodes);
-        let shapes: Vec<(u32, u64)> = nodes.map(|node| (node.line, node.sets)).collect();
-        let common = Common::of(&shapes);
+        // What a stage leaves out does not come to those behind it either.
+        let common = |from: u32| {
+            let chains = plan.chains.iter().filter(|chain| chain.line >= from);
+            let nodes = chains.flat_map(|chain| &chain.nodes);
+            Common::of(&nodes.map(|node| (node.line, node.sets)).collect::<Vec<_>>())
+        };
         let of_line = plan.chains.chunk_by(|a, b| a.line == b.line);
-        let stages: Vec<Stage<T>> = of_line.map(|chains| Stage::new(chains, common)).collect();
+        let stages: Vec<Stage<T>> = of_line
+            .map(|chains| Stage::new(chains, common(chains[0].line)))
+            .collect();
+        let longest = common(0).longest;
         Group {
             shortest,
             page: plan.page - shortest,
@@ -66,11 +72,8 @@ impl<T: Lane> Group<T> {
                 .all(ChainPlan::is_lru)
                 .then(|| Folds::new(stages.len())),
             shapes: (
-                Shapes::new(shortest, common.longest),
-                stages
-                    .iter()
-                    .map(|stage| Shapes::new(stage.line, common.longest))
-                    .collect(),
+                Shapes::new(shortest, longest),
+                stages.iter().map(|stage| Shapes::new(stage.line, longest)).collect(),
             ),
             stages,
             buffers: buffers(),

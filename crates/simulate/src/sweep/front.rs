@@ -13,6 +13,7 @@
 //!
 //! An access that is not within one *l*-line is a touch of each of its *l*-lines. Under longer lines some of these are the same; the second is
 //! then a touch of the most recent line. What the access counts as is found at the end of the batch: see [`Touch::tag`].
+use crate::engine::placed;
 use memtrail_model::{Access, Kind};
 
 /// Touches that are dealt with together.
@@ -120,8 +121,8 @@ impl Common {
 
     /// The first and the last line of an access.
     #[inline(always)]
-    fn lines(self, access: &Access, place: &impl Fn(u64) -> u64) -> (u64, u64) {
-        let address = place(access.addr);
+    fn lines(self, access: &Access, space: u64) -> (u64, u64) {
+        let address = placed(access.addr, space);
         let last = address.wrapping_add(u64::from(access.size.max(1) - 1));
         (address >> self.shortest, last >> self.shortest)
     }
@@ -162,17 +163,20 @@ impl Front {
         std::mem::replace(recent, line) != line
     }
 
-    /// Takes accesses, whose addresses lie at `place`; hands over batches that are full.
-    pub fn take(&mut self, accesses: &[Access], place: impl Fn(u64) -> u64, full: &mut impl FnMut(&mut Batch)) {
+    /// Takes accesses of an address space; hands over batches that are full.
+    pub fn take(&mut self, accesses: &[Access], space: u64, full: &mut impl FnMut(&mut Batch)) {
         let mut rest = accesses;
         while !rest.is_empty() {
             if self.batch.len == BATCH {
                 self.flush(full);
             }
-            let taken = self.plain(rest, &place);
+            let taken = match space {
+                0 => self.plain(rest, |addr| addr),
+                _ => self.plain(rest, |addr| placed(addr, space)),
+            };
             rest = &rest[taken..];
             if let (Some(access), true) = (rest.first(), self.batch.len < BATCH) {
-                self.special(access, &place, full);
+                self.special(access, space, full);
                 rest = &rest[1..];
             }
         }
@@ -180,23 +184,27 @@ impl Front {
 
     /// Takes accesses of one line each, as long as they fit; returns how many.
     #[inline(always)]
-    fn plain(&mut self, accesses: &[Access], place: &impl Fn(u64) -> u64) -> usize {
+    fn plain(&mut self, accesses: &[Access], place: impl Fn(u64) -> u64) -> usize {
         let common = self.common;
         let recent = &mut *self.recent;
         let touches = &mut *self.batch.touches;
         let mut len = self.batch.len;
         let fit = accesses.len().min(BATCH - len);
         let mut taken = fit;
-        // Sixteen bits for each kind.
-        let mut kinds = 0u64;
+        // Sums of the kinds' numbers, and of the upper bit of each: prefetches.
+        let (mut kinds, mut prefetches) = (0, 0);
+        let within = (1 << common.shortest) - 1;
         for (i, access) in accesses[..fit].iter().enumerate() {
-            let (line, last) = common.lines(access, place);
-            if line != last || access.kind == Kind::Fetch {
+            let address = place(access.addr);
+            let is_long = (address & within) + u64::from(access.size) > within + 1;
+            if is_long || access.kind == Kind::Fetch {
                 taken = i;
                 break;
             }
-            let kind = access.kind as u32;
-            kinds += 1 << (16 * kind);
+            let line = address >> common.shortest;
+            let kind = access.kind as u64;
+            kinds += kind;
+            prefetches += kind / Kind::Prefetch as u64;
             let recent = &mut recent[common.class(line)];
             let before = std::mem::replace(recent, line);
             touches[len & (BATCH - 1)] = Touch {
@@ -207,14 +215,15 @@ impl Front {
             len += usize::from(before != line);
         }
         self.batch.len = len;
-        self.reads += kinds & 0xffff;
-        self.writes += kinds >> 16 & 0xffff;
+        let writes = kinds - prefetches * Kind::Prefetch as u64;
+        self.writes += writes;
+        self.reads += taken as u64 - writes - prefetches;
         taken
     }
 
     /// Takes an access of several lines, or a fetch.
     #[inline(never)]
-    fn special(&mut self, access: &Access, place: &impl Fn(u64) -> u64, full: &mut impl FnMut(&mut Batch)) {
+    fn special(&mut self, access: &Access, space: u64, full: &mut impl FnMut(&mut Batch)) {
         let tag = match access.kind {
             Kind::Read => READ,
             Kind::Write => WRITE,
@@ -223,7 +232,7 @@ impl Front {
         };
         self.reads += u64::from(tag == READ);
         self.writes += u64::from(tag == WRITE);
-        let (line, last) = self.common.lines(access, place);
+        let (line, last) = self.common.lines(access, space);
         let point = access.point.0;
         self.several(Touch { line, point, tag }, last, full);
     }

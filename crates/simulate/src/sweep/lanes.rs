@@ -10,8 +10,8 @@
 //! 0 is no number: it fills what is empty.
 use safe_arch::{
     bitandnot_m128i, byte_shl_imm_u128_m128i, byte_shr_imm_u128_m128i, cmp_eq_mask_i16_m128i, cmp_eq_mask_i32_m128i,
-    extract_i16_as_i32_m128i, get_i32_from_m128i_s, insert_i16_from_i32_m128i, m128i, move_mask_i8_m128i,
-    set_i32_m128i_s, set_splat_i16_m128i, set_splat_i32_m128i,
+    extract_i16_as_i32_m128i, get_i32_from_m128i_s, m128i, move_mask_i8_m128i, set_i32_m128i_s, set_splat_i16_m128i,
+    set_splat_i32_m128i,
 };
 
 /// A page number of some width.
@@ -44,7 +44,7 @@ impl Lane for u16 {
         move_mask_i8_m128i(cmp_eq_mask_i16_m128i(a, b)) as u32
     }
     fn shift_in(self, list: m128i) -> m128i {
-        insert_i16_from_i32_m128i::<0>(byte_shl_imm_u128_m128i::<2>(list), i32::from(self))
+        byte_shl_imm_u128_m128i::<2>(list) | set_i32_m128i_s(i32::from(self))
     }
     fn last(list: m128i) -> u16 {
         extract_i16_as_i32_m128i::<7>(list) as u16

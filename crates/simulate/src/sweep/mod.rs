@@ -282,12 +282,12 @@ impl AccessSink for Sweep {
     fn accesses(&mut self, batch: &[Access]) {
         let Some(first) = batch.first() else { return };
         let cache = self.cache(first.thread);
-        let place = self.spaces.place(first.thread);
+        let space = self.spaces.of(first.thread);
         if self.fronts.len() <= cache {
             self.fronts.resize_with(cache + 1, || None);
         }
         let front = self.fronts[cache].get_or_insert_with(|| Front::new(self.common));
         let back = &mut self.back;
-        front.take(batch, place, &mut |full| back.take(cache, full));
+        front.take(batch, space, &mut |full| back.take(cache, full));
     }
 }

@@ -133,15 +133,16 @@ fn fold<E: Alike>(events: &[E], left: &mut Vec<E>, rounds: &mut Vec<Round>) {
         let at = left.len().saturating_sub(k);
         let mut same = likes(rest, &left[at..]);
         if same == k {
-            same += likes(&rest[k..], rest);
-            let times = same / k;
-            rounds.push(Round {
-                at,
-                len: k,
-                times: times as u64,
-            });
-            rest = &rest[times * k..];
-            same %= k;
+            let more = likes(&rest[k..], rest);
+            // There are few more rounds, mostly none: a division would take longer.
+            let mut times = 1;
+            same = more;
+            while same >= k {
+                same -= k;
+                times += 1;
+            }
+            rounds.push(Round { at, len: k, times });
+            rest = &rest[k + more - same..];
         } else {
             same = same.max(1);
         }

@@ -1,5 +1,4 @@
 //! Which address space each thread lives in.
-use crate::engine::placed;
 use memtrail_model::Thread;
 
 #[derive(Default)]
@@ -14,9 +13,8 @@ impl Spaces {
         self.0[at] = u64::from(space) << 48;
     }
 
-    /// Where a thread's addresses lie among all.
-    pub fn place(&self, thread: Thread) -> impl Fn(u64) -> u64 {
-        let space = self.0.get(thread.0 as usize).copied().unwrap_or(0);
-        move |addr| placed(addr, space)
+    /// Where a thread's addresses begin: see [`crate::engine::placed`].
+    pub fn of(&self, thread: Thread) -> u64 {
+        self.0.get(thread.0 as usize).copied().unwrap_or(0)
     }
 }

@@ -18,7 +18,7 @@ pub struct Stage<T> {
 }
 
 impl<T: Lane> Stage<T> {
-    /// Of chains of one line size. `common` is that of all stages.
+    /// Of chains of one line size. `common` is that of this stage and of those behind it.
     pub fn new(plans: &[ChainPlan], common: Common) -> Stage<T> {
         Stage {
             line: plans[0].line,
