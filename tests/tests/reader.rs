@@ -93,7 +93,8 @@ fn many_chunks() -> Result<(), Failed> {
 
 /// A recording that was made from another one's accesses, by no recorder.
 fn imported() -> Result<(), Failed> {
-    let accesses = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/valid/threads_raw_clone.v5.txt");
+    let name = format!("golden/valid/threads_raw_clone.v{}.txt", memtrail_trace::VERSION);
+    let accesses = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     let trace = trace("imported");
     let mut import = Command::new(tools::memtrail()?);
     import.args(["import", "--force", "--format", "text", "--output"]);
