@@ -154,7 +154,7 @@ fn census(memory: &Memory) -> (u64, u64) {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut command = std::env::args_os().skip(1);
     let Some(program) = command.next() else {
-        eprintln!("usage: speed COMMAND [ARGUMENT]...");
+        eprintln!("usage: decoding_speed COMMAND [ARGUMENT]...");
         std::process::exit(2);
     };
     let options = Options {

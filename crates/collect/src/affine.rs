@@ -91,18 +91,13 @@ impl Affine {
     }
 }
 
-/// Whether a step does anything.
-pub(crate) fn moves(step: &Step) -> bool {
-    step.by != 0 || step.low32 || step.plus.is_some() || step.anew
-}
-
 /// Whether a plan's addresses move evenly but for arithmetic in less than 64 bits.
 pub(crate) fn is_even(plan: &Plan) -> bool {
     let Some(LoopPlan::Affine { steps, .. }) = &plan.looping else {
         return false;
     };
     let once = |slot: Slot| steps.iter().filter(|s| s.slot == slot).count() == 1;
-    let moves = |slot: Slot| slot == RSP || steps.iter().any(|s| s.slot == slot && moves(s));
+    let moves = |slot: Slot| slot == RSP || steps.iter().any(|s| s.slot == slot && s.moves());
     let even = |s: &Step| once(s.slot) && s.plus.is_none_or(|(slot, _)| !moves(slot));
     matches!(plan.exit_rsp.terms(), [(RSP, 1)])
         && steps.iter().all(even)

@@ -9,7 +9,6 @@
 //! the block it is known how many of the accesses were made, and what work they need. Recipes are small and lie side by side: a program runs through many of them.
 //!
 //! **Invariant.** What a recipe gives is what [`crate::Expander`] gives without it.
-use crate::affine::moves;
 use crate::decode::{Consumer, InLoop, ThreadDecoder};
 use crate::follow::Turn;
 use crate::points::Points;
@@ -336,7 +335,7 @@ impl Recipes {
             };
             self.repeats.push(Repeat {
                 free: free.iter().map(|&s| s as u8).collect(),
-                moves: block.steps().iter().filter(|s| moves(s)).map(Move::of).collect(),
+                moves: block.steps().iter().filter(|s| s.moves()).map(Move::of).collect(),
                 plus: block.steps().iter().any(|s| s.plus.is_some()),
                 counter,
             });

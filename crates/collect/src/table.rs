@@ -3,7 +3,7 @@
 //! Plans are derived here from the blocks' code by the same pure function the runtime used.
 //! They are checked once, so that decoding can index without looking: after [`Table::insert`]
 //! every slot a plan refers to exists.
-use crate::affine::{is_even, moves};
+use crate::affine::is_even;
 use crate::follow::{Bend, Stretch, Turn};
 use crate::linear::Recipes;
 use crate::points::{Numbering, PointInfo, Points};
@@ -451,7 +451,7 @@ impl Block {
 
 /// Whether stepped slots depend on nothing but the number of iterations, or on the last one alone.
 fn steps_apart(steps: &[Step], free: &[Slot]) -> bool {
-    let steps_on = |slot: Slot| steps.iter().any(|s| s.slot == slot && moves(s));
+    let steps_on = |slot: Slot| steps.iter().any(|s| s.slot == slot && s.moves());
     let apart = |s: &Step, slot: Slot| !steps_on(slot) && (s.anew || !free.contains(&slot));
     steps
         .iter()

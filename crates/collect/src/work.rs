@@ -2,7 +2,6 @@
 //!
 //! **Idea.** Captured values have their slots. Sums of several and narrowed values get slots of their own, and a short list of *work* fills them: once for all accesses that need one,
 //! and in the order in which they are needed, so that for a block that was left early the front of the list does. Of later iterations of a loop most is as it was.
-use crate::affine::moves;
 use memtrail_translate::plan::{Derived, Lin, LoopPlan, Plan, Slot, RSP, TERMS};
 
 /// Values by slot; a slot of a recipe fits a byte.
@@ -142,7 +141,7 @@ impl<'p> Works<'p> {
         };
         let mut changes = [false; SLOTS];
         changes[RSP as usize] = plan.exit_rsp != Lin::slot(RSP);
-        let moving = steps.iter().filter(|s| moves(s)).map(|s| s.slot);
+        let moving = steps.iter().filter(|s| s.moves()).map(|s| s.slot);
         moving
             .chain(free.iter().copied())
             .for_each(|s| changes[usize::from(s) % SLOTS] = true);

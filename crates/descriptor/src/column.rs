@@ -153,6 +153,14 @@ impl Form {
         sources[self.own as usize % sources.len()] = value;
     }
 
+    /// What is left of a value that came; takes it in.
+    #[inline(always)]
+    pub fn number(self, value: u64, sources: &mut Sources) -> u64 {
+        let number = value.wrapping_sub(self.part(sources));
+        self.note(value, sources);
+        number
+    }
+
     /// The value of which this number is left; takes it in.
     #[inline(always)]
     pub fn value(self, number: u64, sources: &mut Sources) -> u64 {

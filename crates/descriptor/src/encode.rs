@@ -348,16 +348,14 @@ impl Encoder {
             let row = &mut rows[at..][..own.len()];
             if let [form] = forms {
                 for (left, &value) in row.iter_mut().zip(own) {
-                    *left = value.wrapping_sub(form.part(&sources));
-                    form.note(value, &mut sources);
+                    *left = form.number(value, &mut sources);
                 }
                 continue;
             }
             let each = arity.max(1);
             for (row, own) in row.chunks_exact_mut(each).zip(own.chunks_exact(each)) {
                 for ((left, form), &value) in row.iter_mut().zip(&*forms).zip(own) {
-                    *left = value.wrapping_sub(form.part(&sources));
-                    form.note(value, &mut sources);
+                    *left = form.number(value, &mut sources);
                 }
             }
         }

@@ -368,6 +368,11 @@ pub struct Step {
 }
 
 impl Step {
+    /// Whether it does anything.
+    pub fn moves(&self) -> bool {
+        self.by != 0 || self.low32 || self.plus.is_some() || self.anew
+    }
+
     /// How far the slot moves each time, given the slots' values.
     #[inline]
     pub fn distance(&self, slots: &[u64]) -> u64 {

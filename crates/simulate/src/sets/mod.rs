@@ -171,22 +171,6 @@ pub(crate) struct Both {
     pub used: bool,
 }
 
-macro_rules! ordered {
-    ($self:expr, $sets:ident => $do:expr, else $other:expr) => {
-        match $self {
-            AnySets::FullLru8($sets) => $do,
-            AnySets::FullLru16($sets) => $do,
-            AnySets::Lru4($sets) => $do,
-            AnySets::Lru8($sets) => $do,
-            AnySets::Lru16($sets) => $do,
-            AnySets::Fifo4($sets) => $do,
-            AnySets::Fifo8($sets) => $do,
-            AnySets::Fifo16($sets) => $do,
-            _ => $other,
-        }
-    };
-}
-
 /// Does something with those that are LRU, of few ways.
 macro_rules! lru {
     ($self:expr, $sets:ident => $do:expr, else $other:expr) => {
@@ -201,6 +185,18 @@ macro_rules! lru {
     };
 }
 pub(crate) use lru;
+
+/// The same with those that are FIFO.
+macro_rules! ordered {
+    ($self:expr, $sets:ident => $do:expr, else $other:expr) => {
+        lru!($self, $sets => $do, else match $self {
+            AnySets::Fifo4($sets) => $do,
+            AnySets::Fifo8($sets) => $do,
+            AnySets::Fifo16($sets) => $do,
+            _ => $other,
+        })
+    };
+}
 
 /// For those that consist of lines in an order and nothing else.
 impl AnySets {

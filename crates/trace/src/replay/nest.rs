@@ -251,12 +251,11 @@ impl Survey<'_> {
             return None;
         }
         self.loops.0.push(trips);
-        let moves = |step: &&Step| step.by != 0 || step.low32 || step.plus.is_some();
-        for step in steps.iter().filter(moves) {
+        for step in steps.iter().filter(|step| step.moves()) {
             let mut stride = step.by;
             if let Some((slot, scale)) = step.plus {
                 let plus = slots[slot as usize];
-                if steps.iter().filter(moves).any(|other| other.slot == slot) || !plus.is_constant() {
+                if steps.iter().any(|other| other.slot == slot && other.moves()) || !plus.is_constant() {
                     return None;
                 }
                 stride = stride.wrapping_add(plus.first.wrapping_mul(scale as i64 as u64));
