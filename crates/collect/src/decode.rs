@@ -17,6 +17,7 @@
 //!   that are current wherever the run was left early.
 //! - No words make it panic or loop without bound: tables are validated when they are made,
 //!   lengths are checked here, and impossible counts are errors.
+use crate::columns::Columns;
 use crate::consume::Tally;
 use crate::linear::Linear;
 use crate::table::{Block, Found, Table};
@@ -162,6 +163,7 @@ pub struct ThreadDecoder {
     pub(crate) held: Vec<u64>,
     /// Room for expanding by recipes.
     pub(crate) wide: Option<Box<Slots>>,
+    pub(crate) columns: Option<Box<Columns>>,
 }
 
 /// How far decoding a buffer came.
@@ -261,6 +263,7 @@ impl ThreadDecoder {
             in_loop: None,
             held: Vec::new(),
             wide: None,
+            columns: None,
         }
     }
 
@@ -291,6 +294,7 @@ impl ThreadDecoder {
             }),
             held: state.held.clone(),
             wide: None,
+            columns: None,
         }
     }
 

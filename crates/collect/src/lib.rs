@@ -13,6 +13,7 @@
 mod affine;
 #[allow(unsafe_code)] // reads the time stamp counter
 mod clock;
+mod columns;
 mod consume;
 mod counts;
 mod decode;

@@ -9,11 +9,12 @@
 //! the block it is known how many of the accesses were made, and what work they need. Recipes are small and lie side by side: a program runs through many of them.
 //!
 //! **Invariant.** What a recipe gives is what [`crate::Expander`] gives without it.
+use crate::columns::{Columns, Layout, WORTH};
 use crate::decode::{Consumer, InLoop, ThreadDecoder};
 use crate::follow::Turn;
 use crate::points::Points;
 use crate::table::{Block, Hot, Table};
-use crate::work::{Slots, Work, Works, SLOTS, USABLE, ZERO};
+use crate::work::{Move, Slots, Work, Works, SLOTS, USABLE, ZERO};
 use memtrail_model::{Access, Kind, Thread};
 use memtrail_ring::record::{CUT, END};
 use memtrail_translate::plan::{Addr, Lin, LoopPlan, Plan, PlannedAccess, Shape, Step, FIRST, RSP};
@@ -21,7 +22,7 @@ use memtrail_translate::plan::{Addr, Lin, LoopPlan, Plan, PlannedAccess, Shape, 
 /// A plain access at a constant distance from a slot, as it will be but for two things: its address is the distance, and its thread the slot. So one is made of
 /// the other by copying.
 #[derive(Clone, Copy, Debug)]
-struct LinearAccess(Access);
+pub(crate) struct LinearAccess(Access);
 
 impl LinearAccess {
     fn new(access: Access, slot: u8) -> LinearAccess {
@@ -32,11 +33,22 @@ impl LinearAccess {
     }
 
     #[inline(always)]
-    fn at(&self, thread: Thread, slots: &Slots) -> Access {
+    fn slot(&self) -> u8 {
+        self.0.thread.0 as u8
+    }
+
+    /// With this value of its slot.
+    #[inline(always)]
+    pub fn from(&self, thread: Thread, base: u64) -> Access {
         let LinearAccess(mut access) = *self;
-        access.addr = access.addr.wrapping_add(slots[access.thread.0 as u8 as usize]);
+        access.addr = access.addr.wrapping_add(base);
         access.thread = thread;
         access
+    }
+
+    #[inline(always)]
+    fn at(&self, thread: Thread, slots: &Slots) -> Access {
+        self.from(thread, slots[self.slot() as usize])
     }
 }
 
@@ -89,44 +101,6 @@ fn access_of(block: &Block, access: &PlannedAccess, points: &Points, works: &mut
     Some(LinearAccess::new(access, slot))
 }
 
-/// How a slot moves from one iteration to the next: by a constant and a multiple of another slot.
-#[derive(Clone, Copy, Debug)]
-struct Move {
-    by: u64,
-    scale: u64,
-    /// What stays of the value it had, and of the new one.
-    keeps: u64,
-    mask: u64,
-    slot: u8,
-    plus: u8,
-}
-
-impl Move {
-    fn of(step: &Step) -> Move {
-        let (plus, scale) = step.plus.unwrap_or((RSP, 0));
-        Move {
-            by: step.by,
-            scale: scale as i64 as u64,
-            keeps: if step.anew { 0 } else { u64::MAX },
-            mask: if step.low32 { u32::MAX.into() } else { u64::MAX },
-            slot: step.slot as u8,
-            plus: plus as u8,
-        }
-    }
-
-    #[inline(always)]
-    fn apply<const PLUS: bool>(&self, slots: &mut Slots) {
-        let plus = if PLUS {
-            slots[self.plus as usize].wrapping_mul(self.scale)
-        } else {
-            0
-        };
-        let distance = self.by.wrapping_add(plus);
-        let value = &mut slots[self.slot as usize];
-        *value = (*value & self.keeps).wrapping_add(distance) & self.mask;
-    }
-}
-
 /// What is special in a partly steady loop.
 #[derive(Clone, Debug)]
 pub(crate) struct Repeat {
@@ -137,6 +111,8 @@ pub(crate) struct Repeat {
     plus: bool,
     /// Of a loop with one record: what counts its iterations, and the slot of that at the end.
     counter: Option<(Step, u8)>,
+    /// How iterations are made slot by slot, if they can be.
+    layout: Option<Layout>,
 }
 
 impl Repeat {
@@ -333,19 +309,26 @@ impl Recipes {
                 LoopPlan::Affine { counter, .. } => (&[][..], Some((*counter, (FIRST + plan.words - 2) as u8))),
                 LoopPlan::Partly { free, .. } => (&free[..], None),
             };
+            let free: Box<[u8]> = free.iter().map(|&s| s as u8).collect();
+            let moves: Box<[Move]> = block.steps().iter().filter(|s| s.moves()).map(Move::of).collect();
+            let again = works.list.iter().zip(again).filter(|w| w.1);
+            self.works.extend(&works.list);
+            self.works.extend(again.map(|w| w.0));
+            let layout = (!affine && plan.exit_rsp == Lin::slot(RSP)).then(|| {
+                let works = self.works(&recipe.body, &end, true);
+                Layout::new(&free, &moves, works, accesses.iter().map(LinearAccess::slot))
+            });
             self.repeats.push(Repeat {
-                free: free.iter().map(|&s| s as u8).collect(),
-                moves: block.steps().iter().filter(|s| s.moves()).map(Move::of).collect(),
+                free,
+                moves,
                 plus: block.steps().iter().any(|s| s.plus.is_some()),
                 counter,
+                layout: layout.flatten(),
             });
+        } else {
+            self.works.extend(&works.list);
         }
         self.accesses.extend(accesses);
-        self.works.extend(&works.list);
-        if plan.looping.is_some() {
-            let again = works.list.iter().zip(again).filter(|w| w.1);
-            self.works.extend(again.map(|w| w.0));
-        }
         self.sides.extend(sides);
         Some(recipe)
     }
@@ -478,6 +461,41 @@ impl Recipes {
                 repeat.step(slots);
             }
             slots[RSP as usize] = rsp;
+        }
+    }
+
+    /// As [`Recipes::expand`], for iterations of a loop after the first.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    pub fn expand_run(
+        &self,
+        thread: Thread,
+        body: &Body,
+        exit: &Exit,
+        n: usize,
+        (values, each): (&[u64], usize),
+        slots: &mut Slots,
+        columns: &mut Columns,
+        room: &mut [Access],
+    ) {
+        let made = match &self.repeat(body).layout {
+            Some(layout) if n >= WORTH => {
+                let accesses = part(&self.accesses, body.accesses, exit.accesses);
+                layout.expand(thread, accesses, n, (values, each), slots, columns, room)
+            }
+            _ => 0,
+        };
+        if made < n {
+            let room = &mut room[made * usize::from(exit.accesses)..];
+            self.expand::<true>(
+                thread,
+                body,
+                exit,
+                n - made,
+                (&values[made * each..], each),
+                slots,
+                room,
+            );
         }
     }
 

@@ -8,6 +8,7 @@
 //!
 //! **Invariant.** What [`ThreadDecoder::feed_records`] takes gives what [`ThreadDecoder::feed`] gives for its words; it leaves alone
 //! whatever that has no recipe for, or what follows may cut short.
+use crate::columns::{columns, Columns};
 use crate::decode::{Consumer, ThreadDecoder};
 use crate::linear::{begin, capture, wanted, Body, Exit, Recipes, NO_RECIPE};
 use crate::table::Table;
@@ -148,7 +149,7 @@ fn expand_plain(
     thread: Thread,
     recipes: &Recipes,
     records: &Records<'_>,
-    slots: &mut Slots,
+    (slots, columns): (&mut Slots, &mut Columns),
     in_loop: &mut Option<u32>,
     loops: bool,
     room: &mut [Access],
@@ -196,7 +197,7 @@ fn expand_plain(
             break;
         }
         if kind.steady {
-            recipes.expand::<true>(thread, &kind.body, &kind.exit, n, (values, each), slots, room);
+            recipes.expand_run(thread, &kind.body, &kind.exit, n, (values, each), slots, columns, room);
         } else {
             recipes.expand::<false>(thread, &kind.body, &kind.exit, n, (values, each), slots, room);
         }
@@ -238,6 +239,7 @@ impl ThreadDecoder {
         let recipes = table.recipes();
         let mut wide = self.wide.take().unwrap_or_else(|| Box::new([0; SLOTS]));
         let slots: &mut Slots = &mut wide;
+        let mut columns = self.columns.take().unwrap_or_else(columns);
         let mut in_loop = self.enter(table, slots);
         let (following, loops) = (consumer.follows(), consumer.takes_short_loops());
         let kinds = records.what.kinds.as_slice();
@@ -254,7 +256,15 @@ impl ThreadDecoder {
                     what: records.what,
                 };
                 let room = consumer.room(self.thread);
-                let plain = expand_plain(self.thread, recipes, &rest, slots, &mut in_loop, loops, room);
+                let plain = expand_plain(
+                    self.thread,
+                    recipes,
+                    &rest,
+                    (slots, &mut columns),
+                    &mut in_loop,
+                    loops,
+                    room,
+                );
                 consumer.filled(plain.accesses);
                 values = &values[plain.values..];
                 words += plain.words;
@@ -311,7 +321,7 @@ impl ThreadDecoder {
         if taken > 0 {
             self.leave(table, slots, in_loop);
         }
-        self.wide = Some(wide);
+        (self.wide, self.columns) = (Some(wide), Some(columns));
         Ok((taken, words))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! **Idea.** Captured values have their slots. Sums of several and narrowed values get slots of their own, and a short list of *work* fills them: once for all accesses that need one,
 //! and in the order in which they are needed, so that for a block that was left early the front of the list does. Of later iterations of a loop most is as it was.
-use memtrail_translate::plan::{Derived, Lin, LoopPlan, Plan, Slot, RSP, TERMS};
+use memtrail_translate::plan::{Derived, Lin, LoopPlan, Plan, Slot, Step, RSP, TERMS};
 
 /// Values by slot; a slot of a recipe fits a byte.
 pub(crate) type Slots = [u64; SLOTS];
@@ -16,17 +16,17 @@ pub(crate) const USABLE: usize = ZERO as usize;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     /// What it is from.
-    slots: [u8; TERMS],
-    to: u8,
-    how: How,
+    pub slots: [u8; TERMS],
+    pub to: u8,
+    pub how: How,
     /// The lowest bit.
-    from: u8,
-    with: [u64; TERMS],
+    pub from: u8,
+    pub with: [u64; TERMS],
 }
 
 /// What is done with the slots.
 #[derive(Clone, Copy, Debug)]
-enum How {
+pub(crate) enum How {
     /// The first, and a constant; of that the bits from a lowest one on, as far as a mask goes, extended with a sign if that is not 0.
     Bits,
     /// Multiples of two, or of all, added up.
@@ -42,14 +42,75 @@ impl Work {
         let of = |i: usize| slots[self.slots[i] as usize];
         let times = |i: usize| of(i).wrapping_mul(self.with[i]);
         slots[self.to as usize] = match self.how {
-            How::Bits => {
-                let [c, mask, sign] = self.with;
-                let bits = of(0).wrapping_add(c).wrapping_shr(self.from.into()) & mask;
-                (bits ^ sign).wrapping_sub(sign)
-            }
+            How::Bits => self.bits(of(0)),
             How::Two => times(0).wrapping_add(times(1)),
             How::Three => times(0).wrapping_add(times(1)).wrapping_add(times(2)),
         };
+    }
+
+    /// How often each slot counts in what becomes the value, or in what that is the bits of.
+    pub fn scales(&self) -> [u64; TERMS] {
+        match self.how {
+            How::Bits => [1, 0, 0],
+            How::Two | How::Three => self.with,
+        }
+    }
+
+    /// Of a value the bits that are wanted.
+    #[inline(always)]
+    pub fn bits(&self, value: u64) -> u64 {
+        let [c, mask, sign] = self.with;
+        let bits = value.wrapping_add(c).wrapping_shr(self.from.into()) & mask;
+        (bits ^ sign).wrapping_sub(sign)
+    }
+}
+
+/// How a slot moves from one iteration to the next: by a constant and a multiple of another slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Move {
+    pub by: u64,
+    pub scale: u64,
+    /// What stays of the value it had, and of the new one.
+    pub keeps: u64,
+    pub mask: u64,
+    pub slot: u8,
+    pub plus: u8,
+}
+
+impl Move {
+    pub fn of(step: &Step) -> Move {
+        let (plus, scale) = step.plus.unwrap_or((RSP, 0));
+        Move {
+            by: step.by,
+            scale: scale as i64 as u64,
+            keeps: if step.anew { 0 } else { u64::MAX },
+            mask: if step.low32 { u32::MAX.into() } else { u64::MAX },
+            slot: step.slot as u8,
+            plus: plus as u8,
+        }
+    }
+
+    /// What is added if the other slot is `plus`.
+    #[inline(always)]
+    pub fn step(&self, plus: u64) -> u64 {
+        self.by.wrapping_add(plus.wrapping_mul(self.scale))
+    }
+
+    /// What comes after this value.
+    #[inline(always)]
+    pub fn next(&self, value: u64, step: u64) -> u64 {
+        (value & self.keeps).wrapping_add(step) & self.mask
+    }
+
+    #[inline(always)]
+    pub fn apply<const PLUS: bool>(&self, slots: &mut Slots) {
+        let step = if PLUS {
+            self.step(slots[self.plus as usize])
+        } else {
+            self.by
+        };
+        let value = &mut slots[self.slot as usize];
+        *value = self.next(*value, step);
     }
 }
 

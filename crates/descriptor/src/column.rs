@@ -141,6 +141,11 @@ impl Form {
         }
     }
 
+    /// Whether a value follows from the one before it in the same column.
+    pub fn follows_itself(self) -> bool {
+        self.source == self.own
+    }
+
     /// What follows from the sources.
     #[inline(always)]
     pub fn part(self, sources: &Sources) -> u64 {

@@ -118,9 +118,21 @@ struct Kind {
 const NEVER: u32 = u32::MAX;
 
 impl Kind {
-    /// Its events, before any of them.
+    /// Its events that are left.
     fn count(&self) -> usize {
         (self.event_end - self.event) as usize
+    }
+
+    /// How many of them follow each other, for all of which the same forms hold. There is one at least.
+    #[inline]
+    fn run(&self, own: u32, successors: &[u32]) -> usize {
+        let until = match self.related_from > self.event {
+            true => self.event_end.min(self.related_from),
+            false => self.event_end,
+        };
+        // The last one may go anywhere.
+        let others = &successors[self.event as usize..until as usize - 1];
+        1 + others.iter().take_while(|&&next| next == own).count()
     }
 }
 
@@ -252,25 +264,40 @@ impl Decoder {
         events.values.resize(size.values + SHORT, 0);
         let values = events.values.as_mut_slice();
         let (kinds, forms) = (self.kinds.as_mut_slice(), self.forms.as_mut_slice());
-        let (mut k, mut end) = (size.first, 0);
+        let (mut k, mut at, mut end) = (size.first, 0, 0);
         events.starts[0] = 0;
-        for (place, start) in events.kinds.iter_mut().zip(&mut events.starts[1..]) {
+        while at < size.events {
             let kind = kinds.get_mut(k as usize).ok_or(Error::Inconsistent)?;
-            *place = k;
             let arity = kind.arity as usize;
             let (column, value, event) = (kind.column as usize, kind.value as usize, kind.event);
             if event == kind.event_end {
                 return Err(Error::Inconsistent);
             }
-            k = self.successors[event as usize];
-            kind.event += 1;
-            kind.value += kind.arity;
             if event == kind.related_from {
                 forms[column..column + arity].copy_from_slice(&self.related[column..column + arity]);
             }
+            let (row, forms, to) = (&self.rows[value..], &forms[column..], &mut values[end..]);
+            let mut next = self.successors[event as usize];
+            if next == k {
+                let n = kind.run(k, &self.successors).min(size.events - at);
+                let (row, to) = (&row[..n * arity], &mut to[..n * arity]);
+                follow(&forms[..arity], row, to, &mut sources);
+                next = self.successors[event as usize + n - 1];
+                kind.event += n as u32;
+                kind.value += n as u32 * kind.arity;
+                events.kinds[at..at + n].fill(k);
+                for start in &mut events.starts[at + 1..][..n] {
+                    end += arity;
+                    *start = end as u32;
+                }
+                at += n;
+                k = next;
+                continue;
+            }
+            kind.event += 1;
+            kind.value += kind.arity;
             ahead(&self.successors, event as usize, pack);
             ahead(&self.rows, value, pack);
-            let (row, forms, to) = (&self.rows[value..], &forms[column..], &mut values[end..]);
             match (
                 row.first_chunk::<SHORT>(),
                 forms.first_chunk::<SHORT>(),
@@ -294,7 +321,9 @@ impl Decoder {
                 }
             }
             end += arity;
-            *start = end as u32;
+            events.kinds[at] = k;
+            events.starts[at + 1] = end as u32;
+            (at, k) = (at + 1, next);
         }
         events.values.truncate(end);
         Ok(())
@@ -409,6 +438,28 @@ impl Decoder {
             Ok(())
         } else {
             Err(Error::Inconsistent)
+        }
+    }
+}
+
+/// Makes the values of events of one kind that follow each other.
+#[inline]
+fn follow(forms: &[Form], rows: &[u64], to: &mut [u64], sources: &mut Sources) {
+    match forms {
+        [] => {}
+        [form] if !form.follows_itself() => {
+            let part = form.part(sources);
+            let each = to.iter_mut().zip(rows);
+            each.for_each(|(to, number)| *to = number.wrapping_add(part));
+            form.note(to[to.len() - 1], sources);
+        }
+        _ => {
+            let each = to.chunks_exact_mut(forms.len()).zip(rows.chunks_exact(forms.len()));
+            for (to, row) in each {
+                for ((to, &number), form) in to.iter_mut().zip(row).zip(forms) {
+                    *to = form.value(number, sources);
+                }
+            }
         }
     }
 }

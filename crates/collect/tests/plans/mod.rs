@@ -404,7 +404,8 @@ fn executions(rng: &mut Rng, id: u32, plan: &Plan, records: &mut Vec<Vec<u64>>) 
     }
     let mut all = vec![first];
     if let Some(LoopPlan::Partly { free, .. }) = &plan.looping {
-        for _ in 0..rng.below(5) {
+        let most = rng.pick(&[5, 5, 5, 130]);
+        for _ in 0..rng.below(most) {
             let mut steady = vec![u64::from(id + plan.steady_ids())];
             steady.extend((0..free.len()).map(|_| rng.value()));
             all.push(steady);

@@ -172,7 +172,7 @@ fn ahead<R: Read + Seek + Send>(
     std::thread::scope(|scope| {
         // Each decodes every so manyth chunk, and waits with it until it is wanted.
         let begin = |worker: usize| {
-            let (out, streams) = sync_channel(0);
+            let (out, streams) = sync_channel(1);
             let (back, used) = channel();
             scope.spawn(move || {
                 let mut decoding = Decoding::default();
