@@ -12,12 +12,14 @@ use crate::work::{How, Move, Slots, Work, SLOTS};
 use memtrail_model::{Access, Thread};
 use memtrail_translate::plan::TERMS;
 
-/// Iterations at once. Where there are fewer, more are made all the same and not used: loops of a fixed length take no branches.
-const ROWS: usize = 16;
+/// Iterations at once, at most.
+const ROWS: usize = 32;
+/// As many as a multiple of this are made, even if not all of them are wanted: so loops take no branches for the rest.
+const STRIDE: usize = 4;
 /// Columns of a loop, at most.
 const COLUMNS: usize = 24;
 /// Fewer iterations are made one by one.
-pub(crate) const WORTH: usize = 6;
+pub(crate) const WORTH: usize = 3;
 
 /// What slots are in some iterations.
 pub(crate) type Columns = [Column; COLUMNS];
@@ -100,43 +102,64 @@ impl Layout {
         room: &mut [Access],
     ) -> usize {
         for begin in (0..n).step_by(ROWS) {
-            let values = values[begin * each..].get(..ROWS * each);
-            let room = room[begin * accesses.len()..].get_mut(..ROWS * accesses.len());
+            let rows = (n - begin).min(ROWS);
+            let made = rows.next_multiple_of(STRIDE);
+            let values = values[begin * each..].get(..made * each);
+            let room = room[begin * accesses.len()..].get_mut(..made * accesses.len());
             let (Some(values), Some(room)) = (values, room) else {
                 return begin;
             };
-            self.fill((n - begin).min(ROWS), (values, each), slots, columns);
+            self.fill((rows, made), (values, each), slots, columns);
             for (i, (access, base)) in accesses.iter().zip(&self.bases).enumerate() {
-                let bases = base.in_all(slots, columns);
                 let mut at = i;
-                for base in bases {
-                    room[at] = access.from(thread, base);
-                    at += accesses.len();
+                match *base {
+                    Place::Slot(slot) => {
+                        let access = access.from(thread, slots[slot as usize]);
+                        for _ in 0..made {
+                            room[at] = access;
+                            at += accesses.len();
+                        }
+                    }
+                    Place::Column(c) => {
+                        for &base in &columns[c as usize][..made] {
+                            room[at] = access.from(thread, base);
+                            at += accesses.len();
+                        }
+                    }
                 }
             }
         }
         n
     }
 
-    /// Fills the columns of the next iterations, and leaves the slots as they are after so many of them.
+    /// Fills the columns for the next `made` iterations, and leaves the slots as they are after `rows` of them.
     #[inline(always)]
-    fn fill(&self, rows: usize, (values, each): (&[u64], usize), slots: &mut Slots, columns: &mut Columns) {
-        for (c, &(slot, origin)) in self.columns.iter().enumerate() {
+    fn fill(
+        &self,
+        (rows, made): (usize, usize),
+        (values, each): (&[u64], usize),
+        slots: &mut Slots,
+        columns: &mut Columns,
+    ) {
+        for (c, (slot, origin)) in self.columns.iter().enumerate() {
+            let slot = usize::from(*slot);
             let (before, others) = columns.split_at_mut(c);
-            let column = &mut others[0];
+            let column = &mut others[0][..made];
+            let other = |c: u8| &before[c as usize][..made];
             let mut after = None;
             match origin {
                 Origin::Record(i) => {
-                    let mut at = usize::from(i);
+                    let mut at = usize::from(*i);
                     for place in &mut *column {
                         *place = values[at];
                         at += each;
                     }
                 }
                 Origin::Move(m, plus) => {
-                    let mut steps = [m.by; ROWS];
-                    add(&mut steps, &plus.in_all(slots, before), m.scale);
-                    let end = moving(&m, column, slots[slot as usize], &steps);
+                    let end = match *plus {
+                        Place::Slot(plus) => moving(m, column, slots[slot], m.step(slots[plus as usize])),
+                        Place::Column(plus) => following(m, column, slots[slot], other(plus)),
+                    };
                     after = Some(column.get(rows).copied().unwrap_or(end));
                 }
                 Origin::Work(work, from) => {
@@ -145,30 +168,18 @@ impl Layout {
                         Place::Slot(slot) => slots[slot as usize].wrapping_mul(scales[i]),
                         Place::Column(_) => 0,
                     };
-                    let mut sums = [(0..TERMS).map(constant).fold(0, u64::wrapping_add); ROWS];
-                    for (place, scale) in from.into_iter().zip(scales) {
-                        if let Place::Column(c) = place {
-                            add(&mut sums, &before[c as usize], scale);
+                    column.fill((0..TERMS).map(constant).fold(0, u64::wrapping_add));
+                    for (place, scale) in from.iter().zip(scales) {
+                        if let &Place::Column(c) = place {
+                            add(column, other(c), scale);
                         }
                     }
-                    *column = match work.how {
-                        How::Bits => sums.map(|sum| work.bits(sum)),
-                        How::Two | How::Three => sums,
-                    };
+                    if let How::Bits = work.how {
+                        column.iter_mut().for_each(|value| *value = work.bits(*value));
+                    }
                 }
             }
-            slots[slot as usize] = after.unwrap_or(column[rows - 1]);
-        }
-    }
-}
-
-impl Place {
-    /// The value in each iteration.
-    #[inline(always)]
-    fn in_all(self, slots: &Slots, columns: &[Column]) -> Column {
-        match self {
-            Place::Slot(slot) => [slots[slot as usize]; ROWS],
-            Place::Column(c) => columns[c as usize],
+            slots[slot] = after.unwrap_or(column[rows - 1]);
         }
     }
 }
@@ -194,7 +205,7 @@ impl Found {
 
 /// Adds a multiple of a column to another.
 #[inline(always)]
-fn add(sums: &mut Column, column: &Column, scale: u64) {
+fn add(sums: &mut [u64], column: &[u64], scale: u64) {
     let each = sums.iter_mut().zip(column);
     if scale.is_power_of_two() {
         // Most are, and several can be shifted at once.
@@ -205,18 +216,29 @@ fn add(sums: &mut Column, column: &Column, scale: u64) {
     }
 }
 
-/// Where a slot is that moves so in each iteration, and where it comes to in the end.
+/// Where a slot is that moves by the same in each iteration, and where it comes to in the end.
 #[inline(always)]
-fn moving(m: &Move, column: &mut Column, first: u64, steps: &Column) -> u64 {
-    if m.keeps == 0 {
-        // No value follows from the one before.
-        let next = steps.map(|step| m.next(0, step));
-        column[0] = first;
-        column[1..].copy_from_slice(&next[..ROWS - 1]);
-        return next[ROWS - 1];
-    }
-    column.iter_mut().zip(steps).fold(first, |value, (place, &step)| {
+fn moving(m: &Move, column: &mut [u64], first: u64, step: u64) -> u64 {
+    column.iter_mut().fold(first, |value, place| {
         *place = value;
         m.next(value, step)
+    })
+}
+
+/// As [`moving`], by what is in another column.
+#[inline(always)]
+fn following(m: &Move, column: &mut [u64], first: u64, plus: &[u64]) -> u64 {
+    if m.keeps == 0 {
+        // No value follows from the one before.
+        let (place, others) = column.split_first_mut().expect("there are rows");
+        *place = first;
+        others.fill(m.by);
+        add(others, plus, m.scale);
+        others.iter_mut().for_each(|value| *value &= m.mask);
+        return m.next(0, m.step(plus[plus.len() - 1]));
+    }
+    column.iter_mut().zip(plus).fold(first, |value, (place, &plus)| {
+        *place = value;
+        m.next(value, m.step(plus))
     })
 }

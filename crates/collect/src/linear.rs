@@ -423,48 +423,30 @@ impl Recipes {
         exit.rsp(slots)
     }
 
-    /// As [`Recipes::execute`], for `n` executions that ended in the same way, the values of each behind those of the one before. Writes the accesses where
-    /// there is room for them.
+    /// As [`Recipes::execute`], for a record's values; writes the accesses where there is room for them.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
-    pub fn expand<const AGAIN: bool>(
+    pub fn expand_one(
         &self,
         thread: Thread,
         body: &Body,
         exit: &Exit,
-        n: usize,
         (values, each): (&[u64], usize),
         slots: &mut Slots,
         room: &mut [Access],
-    ) {
-        let works = self.works(body, exit, AGAIN);
+    ) -> u64 {
+        capture(slots, values, each);
+        self.work(body, exit, false, slots);
         let accesses = part(&self.accesses, body.accesses, exit.accesses);
-        let repeat = (body.repeat as usize).checked_sub(1).map(|i| &self.repeats[i]);
-        let mut room = room;
-        for i in 0..n {
-            let values = &values[i * each..];
-            match repeat {
-                Some(repeat) if AGAIN => repeat.begin(slots, values),
-                _ => capture(slots, values, each),
-            }
-            works.iter().for_each(|w| w.done(slots));
-            let linear = Linear {
-                thread,
-                accesses,
-                slots,
-            };
-            let (own, others) = room.split_at_mut(accesses.len());
-            linear.write(own);
-            room = others;
-            let rsp = exit.rsp(slots);
-            if let Some(repeat) = repeat {
-                repeat.step(slots);
-            }
-            slots[RSP as usize] = rsp;
-        }
+        let linear = Linear {
+            thread,
+            accesses,
+            slots,
+        };
+        linear.write(room);
+        exit.rsp(slots)
     }
 
-    /// As [`Recipes::expand`], for iterations of a loop after the first.
+    /// As [`Recipes::expand_one`], for `n` iterations after the first that ended in the same way, the values of each behind those of the one before.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub fn expand_run(
@@ -474,28 +456,28 @@ impl Recipes {
         exit: &Exit,
         n: usize,
         (values, each): (&[u64], usize),
-        slots: &mut Slots,
-        columns: &mut Columns,
+        (slots, columns): (&mut Slots, &mut Columns),
         room: &mut [Access],
     ) {
-        let made = match &self.repeat(body).layout {
-            Some(layout) if n >= WORTH => {
-                let accesses = part(&self.accesses, body.accesses, exit.accesses);
-                layout.expand(thread, accesses, n, (values, each), slots, columns, room)
-            }
-            _ => 0,
-        };
-        if made < n {
-            let room = &mut room[made * usize::from(exit.accesses)..];
-            self.expand::<true>(
+        let repeat = self.repeat(body);
+        let accesses = part(&self.accesses, body.accesses, exit.accesses);
+        let mut made = 0;
+        if let Some(layout) = repeat.layout.as_ref().filter(|_| n >= WORTH) {
+            made = layout.expand(thread, accesses, n, (values, each), slots, columns, room);
+        }
+        let works = self.works(body, exit, true);
+        for i in made..n {
+            repeat.begin(slots, &values[i * each..]);
+            works.iter().for_each(|w| w.done(slots));
+            let linear = Linear {
                 thread,
-                body,
-                exit,
-                n - made,
-                (&values[made * each..], each),
+                accesses,
                 slots,
-                room,
-            );
+            };
+            linear.write(&mut room[i * accesses.len()..]);
+            let rsp = exit.rsp(slots);
+            repeat.step(slots);
+            slots[RSP as usize] = rsp;
         }
     }
 

@@ -46,8 +46,22 @@ struct Kind {
     left: bool,
     /// It may tell that the record before it was cut short.
     cuts: bool,
-    /// Nothing but linear forms: see [`expand_plain`].
-    plain: bool,
+    /// If it is nothing but linear forms: see [`expand_plain`].
+    way: Way,
+}
+
+/// What a plain record stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// An execution.
+    Once,
+    /// An iteration: the first, or a later one.
+    First,
+    Later,
+    /// All iterations of a loop.
+    Whole,
+    /// It is not plain.
+    Other,
 }
 
 const _: () = assert!(size_of::<Kind>() == 64);
@@ -82,7 +96,7 @@ impl Kinds {
 }
 
 /// Iterations of a loop that are made here, at most.
-const SHORT: usize = 32;
+const SHORT: u64 = 32;
 /// Records after which the consumer may be asked whether it wants more.
 const AT_ONCE: usize = 2048;
 
@@ -95,7 +109,7 @@ const OTHER: Kind = Kind {
     steady: false,
     left: false,
     cuts: false,
-    plain: false,
+    way: Way::Other,
 };
 
 /// What is known of a block's record; `None` if there is no such block.
@@ -117,7 +131,14 @@ fn block(table: &Table, head: u64, values: usize) -> Option<Kind> {
         Some(&exit) => Kind {
             body: recipe.body,
             exit,
-            plain: recipe.body.ready || recipe.body.affine && hot.side == 0,
+            way: match recipe.body {
+                Body { affine: true, .. } if !kind.left => Way::Whole,
+                Body { ready: false, .. } => Way::Other,
+                _ if kind.steady => Way::Later,
+                Body { repeat: 0, .. } => Way::Once,
+                _ if kind.left => Way::Once,
+                _ => Way::First,
+            },
             ..kind
         },
         None => kind,
@@ -125,22 +146,10 @@ fn block(table: &Table, head: u64, values: usize) -> Option<Kind> {
 }
 
 /// What became of plain records.
-#[derive(Default)]
 struct Expanded {
     records: usize,
     values: usize,
-    words: u64,
     accesses: usize,
-}
-
-impl Expanded {
-    /// So many records with so many values each.
-    fn add(&mut self, records: usize, values: usize, accesses: usize) {
-        self.records += records;
-        self.values += records * values;
-        self.words += (records * (values + 1)) as u64;
-        self.accesses += accesses;
-    }
 }
 
 /// Expands plain records, which are most, as far as there is room for their accesses. It is a function by itself so that all it needs is in registers.
@@ -155,57 +164,70 @@ fn expand_plain(
     room: &mut [Access],
 ) -> Expanded {
     let kinds = records.what.kinds.as_slice();
-    let mut done = Expanded::default();
-    let mut left = records.kinds;
+    let rooms = room.len();
+    let (mut left, mut values, mut room) = (records.kinds, records.values, room);
     // What follows the last one is not known.
-    while let [first, others @ .., _] = left {
-        let Some(kind) = kinds.get(*first as usize) else { break };
-        if !kind.plain || kind.steady && *in_loop != Some(kind.block) {
+    while let [first, second, ..] = *left {
+        let (Some(kind), Some(after)) = (kinds.get(first as usize), kinds.get(second as usize)) else {
+            break;
+        };
+        let (body, exit) = (&kind.body, &kind.exit);
+        let (each, accesses) = (usize::from(kind.values), usize::from(exit.accesses));
+        let fits = each <= values.len() && accesses <= room.len();
+        if !fits || after.cuts {
             break;
         }
-        let ends = kind.steady && kind.left;
-        let alike = others.iter().take_while(|&k| k == first && !ends).count();
-        let (values, room) = (&records.values[done.values..], &mut room[done.accesses..]);
-        let (each, accesses) = (usize::from(kind.values), usize::from(kind.exit.accesses));
-        let mut n = 1 + alike;
-        if kind.body.affine {
-            let fits = |trips: &usize| loops && *trips <= SHORT && trips * accesses <= room.len();
-            let trips = values.get(..each).and_then(|own| recipes.repeat(&kind.body).trips(own));
-            let follows = left.get(1).and_then(|&k| kinds.get(k as usize));
-            let Some(trips) = trips
-                .map(|t| t as usize)
-                .filter(fits)
-                .filter(|_| follows.is_some_and(|f| !f.cuts))
-            else {
-                break;
-            };
-            recipes.expand::<false>(thread, &kind.body, &kind.exit, 1, (values, each), slots, room);
-            let room = &mut room[accesses..];
-            recipes.expand::<true>(thread, &kind.body, &kind.exit, trips - 1, (&[], 0), slots, room);
-            *in_loop = None;
-            left = &left[1..];
-            done.add(1, each, trips * accesses);
-            continue;
+        // Records, and executions.
+        let (mut n, mut times) = (1, 1);
+        match kind.way {
+            Way::Once => {
+                slots[RSP as usize] = recipes.expand_one(thread, body, exit, (values, each), slots, room);
+                *in_loop = None;
+            }
+            Way::First => {
+                let rsp = recipes.expand_one(thread, body, exit, (values, each), slots, room);
+                recipes.repeat(body).step(slots);
+                slots[RSP as usize] = rsp;
+                *in_loop = Some(kind.block);
+            }
+            Way::Later if *in_loop == Some(kind.block) => {
+                if kind.left {
+                    *in_loop = None;
+                } else {
+                    // What follows the last one of them may cut it.
+                    n = left.iter().take_while(|&&k| k == first).count();
+                    let last = left.get(n).and_then(|&k| kinds.get(k as usize));
+                    n -= usize::from(last.is_none_or(|after| after.cuts));
+                    let fit = |all: usize, each: usize| all.checked_div(each).unwrap_or(n);
+                    n = fit(values.len(), each).min(fit(room.len(), accesses)).min(n);
+                }
+                recipes.expand_run(thread, body, exit, n, (values, each), (slots, columns), room);
+                times = n;
+            }
+            Way::Whole if loops => {
+                let trips = recipes.repeat(body).trips(&values[..each]);
+                let Some(trips) = trips.filter(|&t| t <= SHORT && t as usize * accesses <= room.len()) else {
+                    break;
+                };
+                times = trips as usize;
+                let rsp = recipes.expand_one(thread, body, exit, (values, each), slots, room);
+                recipes.repeat(body).step(slots);
+                slots[RSP as usize] = rsp;
+                let room = &mut room[accesses..];
+                recipes.expand_run(thread, body, exit, times - 1, (&[], 0), (slots, columns), room);
+                *in_loop = None;
+            }
+            _ => break,
         }
-        if n * each > values.len() || n * accesses > room.len() {
-            let fit = |all: usize, each: usize| all.checked_div(each).unwrap_or(n);
-            n = fit(values.len(), each).min(fit(room.len(), accesses)).min(n);
-        } else if kinds.get(left[n] as usize).is_none_or(|after| after.cuts) {
-            n = alike;
-        }
-        if n == 0 {
-            break;
-        }
-        if kind.steady {
-            recipes.expand_run(thread, &kind.body, &kind.exit, n, (values, each), slots, columns, room);
-        } else {
-            recipes.expand::<false>(thread, &kind.body, &kind.exit, n, (values, each), slots, room);
-        }
-        *in_loop = (kind.body.repeat != 0 && !kind.left).then_some(kind.block);
         left = &left[n..];
-        done.add(n, each, n * accesses);
+        values = &values[n * each..];
+        room = &mut room[times * accesses..];
     }
-    done
+    Expanded {
+        records: records.kinds.len() - left.len(),
+        values: records.values.len() - values.len(),
+        accesses: rooms - room.len(),
+    }
 }
 
 impl ThreadDecoder {
@@ -249,7 +271,7 @@ impl ThreadDecoder {
         let mut next = kind(0);
         // What follows the last one is not known.
         while let (Some(first), 0..AT_ONCE) = (next, taken) {
-            if !FETCH && !following && first.plain {
+            if !FETCH && !following && first.way != Way::Other {
                 let rest = Records {
                     kinds: &records.kinds[taken..records.kinds.len().min(AT_ONCE)],
                     values,
@@ -267,7 +289,7 @@ impl ThreadDecoder {
                 );
                 consumer.filled(plain.accesses);
                 values = &values[plain.values..];
-                words += plain.words;
+                words += (plain.records + plain.values) as u64;
                 taken += plain.records;
                 next = kind(taken);
             }
