@@ -8,7 +8,7 @@
 //!
 //! **Invariant.** What [`ThreadDecoder::feed_records`] takes gives what [`ThreadDecoder::feed`] gives for its words; it leaves alone
 //! whatever that has no recipe for, or what follows may cut short.
-use crate::columns::{columns, Columns};
+use crate::columns::Columns;
 use crate::decode::{Consumer, ThreadDecoder};
 use crate::linear::{begin, capture, wanted, Body, Exit, Recipes, NO_RECIPE};
 use crate::table::Table;
@@ -261,7 +261,7 @@ impl ThreadDecoder {
         let recipes = table.recipes();
         let mut wide = self.wide.take().unwrap_or_else(|| Box::new([0; SLOTS]));
         let slots: &mut Slots = &mut wide;
-        let mut columns = self.columns.take().unwrap_or_else(columns);
+        let mut columns = self.columns.take().unwrap_or_else(Columns::new);
         let mut in_loop = self.enter(table, slots);
         let (following, loops) = (consumer.follows(), consumer.takes_short_loops());
         let kinds = records.what.kinds.as_slice();

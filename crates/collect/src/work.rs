@@ -48,14 +48,6 @@ impl Work {
         };
     }
 
-    /// How often each slot counts in what becomes the value, or in what that is the bits of.
-    pub fn scales(&self) -> [u64; TERMS] {
-        match self.how {
-            How::Bits => [1, 0, 0],
-            How::Two | How::Three => self.with,
-        }
-    }
-
     /// Of a value the bits that are wanted.
     #[inline(always)]
     pub fn bits(&self, value: u64) -> u64 {

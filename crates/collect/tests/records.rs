@@ -2,8 +2,9 @@
 mod plans;
 
 use memtrail_collect::{Expander, Kinds, Records, State, Table, ThreadDecoder};
-use memtrail_model::{Access, AccessSink, Edge, Flow, Thread};
-use memtrail_ring::record::{special_words, CUT, FIRST_BLOCK};
+use memtrail_model::{Access, AccessSink, Edge, Flow, Kind, Thread};
+use memtrail_ring::record::{special_words, CUT, FIRST_BLOCK, STATE};
+use memtrail_translate::plan::{Derived, Lin, LoopPlan, Narrow, Plan, Slot, Step, FIRST, RSP};
 use plans::*;
 
 const THREAD: Thread = Thread(7);
@@ -182,5 +183,90 @@ fn values_that_are_missing_are_not_taken() {
         let mut decoder = ThreadDecoder::new(THREAD);
         let fed = decoder.feed_records(&program.table, &records, &mut expander);
         assert_eq!(fed, Ok((0, 0)));
+    }
+}
+
+/// A loop with a record for every iteration: of its five values two are in every record, one moves, one becomes what was recorded, one stays. Its accesses follow from these,
+/// from bits of them, and from bits of those.
+fn partly_steady(rng: &mut Rng) -> Plan {
+    let free = vec![FIRST + 1, FIRST + 3];
+    let mut p = plan(6, 4, Vec::new());
+    let narrows = [Narrow::ZERO16, Narrow::SIGN8, Narrow::ZERO32];
+    for _ in 0..3 {
+        let slots = FIRST + 5 + p.derived.len() as u16;
+        let of = form(rng, slots);
+        let narrow = rng.pick(&narrows);
+        p.derived.push(Derived { narrow, of });
+    }
+    for insn in 0..4 {
+        let kind = rng.pick(&[Kind::Read, Kind::Write]);
+        p.accesses.push(plain(insn, kind, form(rng, FIRST + 8), 4));
+    }
+    p.sides = vec![way_out(1, Lin::slot(RSP).offset(16), 6)];
+    let moves = Step {
+        low32: rng.one_in(2),
+        plus: rng.one_in(2).then_some((FIRST + 4, 2)),
+        ..by(FIRST, 24)
+    };
+    let renewed = Step {
+        low32: rng.one_in(2),
+        plus: Some((rng.pick(&free), rng.pick(&[1, 4, -3]))),
+        anew: true,
+        ..by(FIRST + 2, 5)
+    };
+    p.looping = Some(LoopPlan::Partly {
+        steps: vec![moves, renewed],
+        free,
+    });
+    p
+}
+
+/// Multiples of one to three of the slots below this one, and a constant.
+fn form(rng: &mut Rng, slots: Slot) -> Lin {
+    let mut form = Lin::constant(rng.value());
+    for _ in 0..=rng.below(3) {
+        let slot = FIRST + rng.below(usize::from(slots - FIRST)) as Slot;
+        let scale = rng.pick(&[1, 1, 2, 8, -1, 12]);
+        form = form.add(&Lin::slot(slot), scale).unwrap_or(form);
+    }
+    form
+}
+
+#[test]
+fn runs_of_iterations_give_what_one_after_the_other_gives() {
+    let first = FIRST_BLOCK;
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let p = partly_steady(&mut rng);
+        let steady = first + u64::from(p.steady_ids());
+        let table = table(vec![(first as u32, p)]);
+        // Through the way out, or to the end, where it is left open how the loop goes on.
+        for (later, left) in [
+            (0, true),
+            (1, false),
+            (5, false),
+            (8, true),
+            (9, true),
+            (47, false),
+            (300, true),
+        ] {
+            let mut words = vec![STATE, 0x7fff_0000, 0x7000, 0x6000];
+            for _ in 0..2 {
+                words.push(first);
+                words.extend((0..5).map(|_| rng.value()));
+                for _ in 0..later {
+                    words.extend([steady, rng.value(), rng.value()]);
+                }
+                if left {
+                    words.extend([steady + 1, rng.value(), rng.value()]);
+                }
+            }
+            let all = numbered(&table, &words);
+            let (expected, state) = by_words(&table, &words, All::default(), u64::MAX);
+            let (got, reached, taken) = by_records(&table, &all, All::default(), u64::MAX);
+            assert_eq!(got, expected, "seed {seed}, {later} later iterations");
+            assert_eq!(reached, state, "seed {seed}, {later} later iterations");
+            assert!(taken + 2 >= 2 * later, "seed {seed}: {taken} of {later} twice");
+        }
     }
 }
