@@ -651,21 +651,29 @@ struct Residuals<'a> {
 }
 
 impl Residuals<'_> {
-    #[inline]
+    /// The next one, which has so many bytes. Most have one or two: which of these it has cannot be foreseen, and so makes no branch.
+    #[inline(always)]
     fn next(&mut self, length: usize) -> Result<u64, Error> {
-        let mut byte = |b: usize| {
-            let plane = self.planes.get_mut(b).ok_or(Error::Inconsistent)?;
+        if length > 2 {
+            return self.long(length);
+        }
+        let [low, high, ..] = &mut self.planes;
+        let (has_low, has_high) = (usize::from(length > 0), usize::from(length > 1));
+        let byte = |plane: &[u8], has: usize| u64::from(plane.first().copied().unwrap_or(0)) * has as u64;
+        let residual = byte(low, has_low) | byte(high, has_high) << 8;
+        *low = low.get(has_low..).ok_or(Error::CutOff)?;
+        *high = high.get(has_high..).ok_or(Error::CutOff)?;
+        Ok(residual)
+    }
+
+    #[inline(never)]
+    fn long(&mut self, length: usize) -> Result<u64, Error> {
+        let planes = self.planes.get_mut(..length).ok_or(Error::Inconsistent)?;
+        planes.iter_mut().rev().try_fold(0, |residual, plane| {
             let (&byte, rest) = plane.split_first().ok_or(Error::CutOff)?;
             *plane = rest;
-            Ok(u64::from(byte) << (8 * b))
-        };
-        // Most are short.
-        match length {
-            0 => Ok(0),
-            1 => byte(0),
-            2 => Ok(byte(0)? | byte(1)?),
-            _ => (0..length).try_fold(0, |residual, b| Ok(residual | byte(b)?)),
-        }
+            Ok(residual << 8 | u64::from(byte))
+        })
     }
 }
 
@@ -693,19 +701,29 @@ impl Column<'_> {
                 for _ in 0..others {
                     let (run, code) = codes.code(left)?;
                     self.expected(run);
-                    self.other(code, residuals)?;
+                    let number = other(&mut self.past, code, self.least, residuals)?;
+                    self.past.update(number);
+                    self.numbers[self.at] = number;
+                    self.at += self.apart;
                     left -= run + 1;
                 }
                 self.expected(left);
             }
             Series::Dense(own) => {
-                for &code in own {
-                    if code == 0 {
-                        self.put(self.past.expected());
-                    } else {
-                        self.other(code, residuals)?;
-                    }
+                // All that changes with every number is in registers.
+                let mut past = self.past;
+                let mut rest = Residuals {
+                    planes: residuals.planes,
+                };
+                let places = self.numbers[self.at..].iter_mut().step_by(self.apart);
+                for (place, &code) in places.zip(own) {
+                    *place = match code {
+                        0 => past.expected(),
+                        _ => other(&mut past, code, self.least, &mut rest)?,
+                    };
+                    past.update(*place);
                 }
+                *residuals = rest;
             }
         }
         Ok(())
@@ -717,29 +735,19 @@ impl Column<'_> {
         self.past.go_on(self.numbers, self.at, self.apart, n);
         self.at += n * self.apart;
     }
+}
 
-    /// The next number is not as expected.
-    #[inline]
-    fn other(&mut self, code: u8, residuals: &mut Residuals<'_>) -> Result<(), Error> {
-        let number = if code >= MISS {
-            let residual = residuals.next((code - MISS) as usize)?;
-            match self.least {
-                Some(least) => least.wrapping_add(residual),
-                None => self.past.last().wrapping_add(unzigzag(residual)),
-            }
-        } else {
-            let number = self.past.other();
-            self.past.turn();
-            number
-        };
-        self.put(number);
-        Ok(())
+/// The next number, which is not as expected.
+#[inline(always)]
+fn other(past: &mut Past, code: u8, least: Option<u64>, residuals: &mut Residuals<'_>) -> Result<u64, Error> {
+    if code < MISS {
+        let number = past.other();
+        past.turn();
+        return Ok(number);
     }
-
-    #[inline(always)]
-    fn put(&mut self, number: u64) {
-        self.past.update(number);
-        self.numbers[self.at] = number;
-        self.at += self.apart;
-    }
+    let residual = residuals.next((code - MISS) as usize)?;
+    Ok(match least {
+        Some(least) => least.wrapping_add(residual),
+        None => past.last().wrapping_add(unzigzag(residual)),
+    })
 }
