@@ -229,6 +229,10 @@ impl AnySets {
             _ => false,
         }
     }
+    /// Shows all lines, in no order.
+    pub fn each_line(&self, mut look: impl FnMut(u64, Meta)) {
+        ordered!(self, sets => sets.lines().for_each(|(line, meta)| look(line, meta)), else {});
+    }
     /// Takes all lines out.
     pub fn clear(&mut self) {
         ordered!(self, sets => sets.clear(), else {});

@@ -212,6 +212,13 @@ impl<const N: usize, const MOVE: bool, const FULL: bool> StampedSets<N, MOVE, FU
         lines.take_while(|&(line, _)| line != FREE)
     }
 
+    /// All lines, in no order.
+    pub fn lines(&self) -> impl Iterator<Item = (u64, Meta)> + '_ {
+        let ways = self.ways;
+        let lines = move |set| (0..ways).map(move |way| (Set::line(set, way), set.meta[way]));
+        self.sets.iter().flat_map(lines).filter(|&(line, _)| line != FREE)
+    }
+
     /// Shows all lines beside what they were before, unless there are some that were not there. Returns whether each was as it should be.
     pub fn beside(&self, before: &Self, mut look: impl FnMut(Both) -> bool) -> bool {
         let since = before.now + Self::TICK;

@@ -1,0 +1,358 @@
+//! Leaving out iterations of a loop that streams through memory.
+//!
+//! **Problem.** In a factorisation, the row that is subtracted stays where it is while the rows that it is subtracted from go by. A set meets both at ever changing distances, so the period after which
+//! [`super::warp`] finds the caches as they were, moved, is long, often longer than the loop.
+//!
+//! **Idea.** An LRU set forgets: what it holds are the lines used last, as many as it has ways. If those of any two successive iterations fit, it does not matter for an iteration what was before the last one. Its accesses
+//! to lines that *stay* hit, because the last iteration used them; those to lines that *move* miss unless this iteration or the last one used them, because no other comes near them.
+//! So once the loop is under way, what an iteration finds depends on nothing but where in their lines the addresses are, and is the same after a *period* in which all have moved by whole lines.
+//!
+//! **What is asked of a loop.** (1) Accesses that move, but not alike, have no lines in common; those that move alike have none in common with those of the iteration after the next; and none of them comes to a line that
+//! stays, except in the first iteration, which is simulated in any case. (2) In no set, the lines that stay and those that move in two successive iterations are more than its ways. (3) When the loop begins, the cache holds no
+//! line of the iterations behind the first, of so many that they bring each set as many lines as it has ways: what it holds otherwise is gone before it could be used. (4) No line is left out between the first and the last one of
+//! a span, in a whole period: that is looked at when it has been simulated.
+//!
+//! **What is evicted** when, and by whom, is not the same in each period; but nothing is lost. A line goes in the state in which it was left behind, so over the whole loop those are evicted that were there and those that came, but
+//! for those that are there in the end. So the lines that left-out iterations leave behind are counted as evicted, as are all lines that are there when iterations are left out, except those that the next
+//! iteration uses. The last iterations are simulated, at least so many that each set gets as many lines as it has ways: then all lines are there that should be, in the right order, and whatever came before
+//! has been evicted. Who evicts whom remains unknown: if it is asked for, nothing is left out.
+use super::cache::Traits;
+use super::machine::Machine;
+use super::placed;
+use super::warp::{lengthen, Counted, COST};
+use crate::config::{Inclusion, Prefetch, Write};
+use crate::sets::{Meta, Sets};
+use memtrail_model::{Kind, Mover, Repeat};
+use std::ops::RangeInclusive;
+
+/// Looking for how long it takes until all lines of a cache have gone is given up after so many lines for each.
+const MOST_TURNS: usize = 4;
+
+/// Bytes that lie together and move alike.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    /// In one iteration.
+    shift: u64,
+    /// The first and the last of the first iteration.
+    low: u64,
+    high: u64,
+}
+
+impl Span {
+    /// Its lines in an iteration.
+    fn lines(&self, iteration: u64, shift: u32) -> RangeInclusive<u64> {
+        let way = self.shift.wrapping_mul(iteration);
+        self.low.wrapping_add(way) >> shift..=self.high.wrapping_add(way) >> shift
+    }
+
+    /// From its first to its last line in these iterations.
+    fn range(&self, first: u64, last: u64, shift: u32) -> RangeInclusive<u64> {
+        let (first, last) = (self.lines(first, shift), self.lines(last, shift));
+        *first.start().min(last.start())..=*first.end().max(last.end())
+    }
+
+    /// An iteration later.
+    fn next(&self) -> Span {
+        Span {
+            shift: self.shift,
+            low: self.low.wrapping_add(self.shift),
+            high: self.high.wrapping_add(self.shift),
+        }
+    }
+
+    /// Includes another that moves alike.
+    fn include(&mut self, other: &Span) {
+        self.low = self.low.min(other.low);
+        self.high = self.high.max(other.high);
+    }
+
+    /// From its first byte to its last.
+    fn length(&self) -> u64 {
+        self.high - self.low
+    }
+
+    fn step(&self) -> u64 {
+        (self.shift as i64).unsigned_abs()
+    }
+
+    /// How many lines an iteration has at most.
+    fn most_lines(&self, line: u64) -> u64 {
+        self.length().saturating_add(line - 1) / line + 1
+    }
+}
+
+/// A loop of which iterations may be left out.
+#[derive(Debug)]
+pub(super) struct Stream {
+    staying: Vec<Span>,
+    moving: Vec<Span>,
+    cache: usize,
+    /// Logarithm of the bytes of a line.
+    shift: u32,
+    trips: u64,
+    /// Of one iteration.
+    accesses: u64,
+    /// The first iteration that is as all that follow.
+    steady: u64,
+    /// After so many iterations everything has moved by whole lines.
+    period: u64,
+    /// So many at the end of the loop are simulated.
+    rest: u64,
+    /// The iteration that comes next.
+    at: u64,
+    before: Option<Counted>,
+    /// Lines that iterations since then will not use again, as they have been left.
+    left_behind: Vec<Meta>,
+}
+
+impl Stream {
+    /// A loop that is about to begin, if iterations of it can be left out, and that is worth it.
+    pub fn new(machine: &Machine, first: usize, space: u64, repeat: &Repeat<'_>) -> Option<Stream> {
+        let &Repeat { trips, accesses, .. } = repeat;
+        let cache = &machine.caches[first];
+        let ways = cache.sets.lru_ways()? as u64;
+        let (line, sets, lines) = (cache.traits.line, cache.sets.count() as u64, cache.lines as u64);
+        let alone = cache.below.is_none() && cache.above.is_empty() && cache.shadow.is_none();
+        let worth = COST * lines / accesses.max(1) + 1;
+        let known = repeat.movers.iter().all(|mover| mover.kind <= Kind::Write);
+        if !alone || !allocates(&cache.traits) || machine.levels[cache.level].ledger.has_evictors() {
+            return None;
+        }
+        if trips <= worth || !known {
+            return None;
+        }
+        let shift = cache.traits.shift;
+        let spans = without_gaps(first_iteration(repeat.movers, space, trips)?, line);
+        let (staying, moving): (Vec<Span>, Vec<Span>) = spans.into_iter().partition(|span| span.shift == 0);
+        let groups = groups(&moving, trips, shift)?;
+        let is_apart = |span: &Span| span.step().saturating_mul(2) >= span.length().saturating_add(line);
+        let has_neighbours = |span: &Span| span.step() < span.length().saturating_add(line);
+        let stays = |range: RangeInclusive<u64>| staying.iter().any(|span| meet(&range, &span.lines(0, shift)));
+        let crowd = |spans: &[Span]| -> u64 { spans.iter().map(|s| s.most_lines(line).div_ceil(sets)).sum() };
+        let next = moving.iter().map(Span::next);
+        let two_iterations = without_gaps(moving.iter().copied().chain(next).collect(), line);
+        if moving.is_empty()
+            || !groups.iter().all(is_apart)
+            || moving.iter().any(|span| stays(span.range(1, trips - 1, shift)))
+            || crowd(&staying) + crowd(&two_iterations) > ways
+        {
+            return None;
+        }
+        let mut shifts = moving.iter().map(|span| span.shift);
+        let period = shifts.try_fold(1, |period, shift| lengthen(period, shift, line))?;
+        let mut stream = Stream {
+            // A line that the first iteration has in common with the next one may have been there before.
+            steady: 1 + u64::from(groups.iter().any(has_neighbours)),
+            staying,
+            moving,
+            cache: first,
+            shift,
+            trips,
+            accesses,
+            period,
+            rest: 0,
+            at: 0,
+            before: None,
+            left_behind: Vec::new(),
+        };
+        let most: u64 = stream.moving.iter().map(|span| span.most_lines(line)).sum();
+        let simulated = stream.steady.checked_add(period)?.checked_add(lines / most)?;
+        if simulated.checked_add(worth.max(period))? > trips {
+            return None;
+        }
+        stream.rest = stream.turnover(machine, (1..trips).rev())?;
+        let left = trips.checked_sub(stream.steady + period + stream.rest)?;
+        (left >= worth.max(period) && stream.begins_anew(machine)).then_some(stream)
+    }
+
+    /// The moving lines of an iteration, without those of another.
+    fn lines(&self, iteration: u64, without: Option<u64>) -> impl Iterator<Item = u64> + '_ {
+        let lines = self
+            .moving
+            .iter()
+            .flat_map(move |span| span.lines(iteration, self.shift));
+        lines.filter(move |&line| without.is_none_or(|other| self.moves_to(line, other).is_none()))
+    }
+
+    /// What moves and comes to a line in an iteration.
+    fn moves_to(&self, line: u64, iteration: u64) -> Option<&Span> {
+        let mut moving = self.moving.iter();
+        moving.find(|span| span.lines(iteration, self.shift).contains(&line))
+    }
+
+    /// How many of these iterations it takes until they have brought each set as many lines as it has ways.
+    fn turnover(&self, machine: &Machine, iterations: impl Iterator<Item = u64>) -> Option<u64> {
+        let cache = &machine.caches[self.cache];
+        let (ways, sets) = (cache.sets.lru_ways()?, cache.sets.count());
+        let mut brought = vec![0; sets];
+        let (mut open, mut left) = (sets, cache.lines * MOST_TURNS);
+        let mut before = None;
+        for (done, iteration) in iterations.enumerate() {
+            for line in self.lines(iteration, before) {
+                let brought = &mut brought[(line % sets as u64) as usize];
+                *brought += 1;
+                open -= usize::from(*brought == ways);
+                left = left.checked_sub(1)?;
+            }
+            if open == 0 {
+                return Some(done as u64 + 1);
+            }
+            before = Some(iteration);
+        }
+        None
+    }
+
+    /// Whether the cache holds no line of the iterations behind the first that could still be there when it is used.
+    fn begins_anew(&self, machine: &Machine) -> bool {
+        let Some(last) = self.turnover(machine, 1..self.trips) else {
+            return false;
+        };
+        let ranges = self.moving.iter().map(|span| span.range(1, last, self.shift));
+        let ranges: Vec<_> = ranges.collect();
+        let mut anew = true;
+        machine.caches[self.cache].sets.each_line(|line, _| {
+            anew &= !ranges.iter().any(|range| range.contains(&line));
+        });
+        anew
+    }
+
+    /// How many iterations should come before it is asked again; 0 if it need not be.
+    pub fn next(&self) -> u64 {
+        match self.before {
+            None if self.at == 0 => self.steady,
+            None => 0,
+            Some(_) => 1,
+        }
+    }
+
+    /// Iterations have been simulated. Returns how many of those that are left have been dealt with.
+    pub fn iterated(&mut self, machine: &mut Machine, iterations: u64) -> u64 {
+        self.at += iterations;
+        if self.at == self.steady {
+            self.before = Some(Counted::by(machine));
+            return 0;
+        }
+        if self.leave_behind(machine).is_none() {
+            self.before = None;
+            return 0;
+        }
+        if self.at < self.steady + self.period {
+            return 0;
+        }
+        let after = Counted::by(machine).without_evictions();
+        let Some(before) = self.before.take().filter(|before| before.has_points_of(&after)) else {
+            return 0;
+        };
+        let periods = (self.trips - self.rest - self.at) / self.period;
+        before.without_evictions().repeat(&after, machine, periods);
+        self.leave_out(machine, periods);
+        periods * self.period
+    }
+
+    /// Looks at the lines that the last iteration used and none will use again, unless some of them are not there.
+    fn leave_behind(&mut self, machine: &mut Machine) -> Option<()> {
+        let sets = &mut machine.caches[self.cache].sets;
+        let mut left_behind = std::mem::take(&mut self.left_behind);
+        for line in self.lines(self.at - 1, Some(self.at)) {
+            let slot = sets.find(line)?;
+            left_behind.push(*sets.meta(slot));
+        }
+        self.left_behind = left_behind;
+        Some(())
+    }
+
+    /// Counts what so many periods evict, and leaves in the cache what the iteration after them uses again.
+    fn leave_out(&self, machine: &mut Machine, periods: u64) {
+        let cache = &mut machine.caches[self.cache];
+        let ledger = &mut machine.levels[cache.level].ledger;
+        let mut evict = |meta: &Meta, times| ledger.replaced(&cache.traits, meta, meta.owner, times);
+        for meta in &self.left_behind {
+            evict(meta, periods);
+        }
+        let mut lines = Vec::with_capacity(cache.lines);
+        cache.sets.each_line(|line, meta| lines.push((line, meta)));
+        cache.sets.clear();
+        for (line, meta) in lines {
+            match self.used_again(line, periods * self.period) {
+                Some(line) => drop(cache.sets.place(line, meta)),
+                None => evict(&meta, 1),
+            }
+        }
+        machine.skipped += self.accesses * periods * self.period;
+    }
+
+    /// Where a line is so many iterations later, if it is one that both the last and the next one may use.
+    fn used_again(&self, line: u64, iterations: u64) -> Option<u64> {
+        if self
+            .staying
+            .iter()
+            .any(|span| span.lines(0, self.shift).contains(&line))
+        {
+            return Some(line);
+        }
+        let span = self.moves_to(line, self.at - 1)?;
+        self.moves_to(line, self.at)?;
+        let way = span.shift.wrapping_mul(iterations);
+        Some((line << self.shift).wrapping_add(way) >> self.shift)
+    }
+}
+
+fn meet(a: &RangeInclusive<u64>, b: &RangeInclusive<u64>) -> bool {
+    a.start() <= b.end() && b.start() <= a.end()
+}
+
+/// Whether a cache has every line that is used, and nobody else's.
+fn allocates(traits: &Traits) -> bool {
+    traits.allocate
+        && traits.write != Write::Through
+        && traits.inclusion == Inclusion::None
+        && traits.prefetch == Prefetch::None
+}
+
+/// What accesses touch in the first iteration.
+fn first_iteration(movers: &[Mover], space: u64, trips: u64) -> Option<Vec<Span>> {
+    let span = |mover: &Mover| {
+        let (mut low, mut high) = (placed(mover.low, space), placed(mover.high, space));
+        let way = (mover.shift as i64).unsigned_abs().checked_mul(trips - 1)?;
+        if mover.shift as i64 > 0 {
+            high = high.checked_sub(way)?;
+        } else {
+            low = low.checked_add(way)?;
+        }
+        let shift = mover.shift;
+        (low <= high).then_some(Span { shift, low, high })
+    };
+    movers.iter().map(span).collect()
+}
+
+/// Takes together what has lines in common in any iterations. `None` if it does not move alike.
+fn groups(spans: &[Span], trips: u64, shift: u32) -> Option<Vec<Span>> {
+    let mut all: Vec<(RangeInclusive<u64>, Span)> = spans.iter().map(|s| (s.range(0, trips - 1, shift), *s)).collect();
+    all.sort_unstable_by_key(|(range, _)| *range.start());
+    let mut groups: Vec<(u64, Span)> = Vec::with_capacity(all.len());
+    for (range, span) in all {
+        let last = groups.last_mut().filter(|(end, _)| range.start() <= end);
+        match last {
+            Some((_, group)) if group.shift != span.shift => return None,
+            Some((end, group)) => {
+                *end = *range.end().max(end);
+                group.include(&span);
+            }
+            None => groups.push((*range.end(), span)),
+        }
+    }
+    Some(groups.into_iter().map(|(_, group)| group).collect())
+}
+
+/// Takes together what moves alike and may have lines in common in one iteration: there is no whole line between.
+fn without_gaps(mut spans: Vec<Span>, line: u64) -> Vec<Span> {
+    spans.sort_unstable_by_key(|span| (span.shift, span.low));
+    spans.dedup_by(|next, before| {
+        let near = next.shift == before.shift && next.low.saturating_sub(before.high) <= line;
+        if near {
+            before.include(next);
+        }
+        near
+    });
+    spans
+}
