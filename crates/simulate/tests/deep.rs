@@ -395,17 +395,43 @@ fn rows_that_go_apart_from_the_same_place_are_not_new() {
 
 #[test]
 fn rows_with_gaps_are_not_taken_for_whole() {
-    // Of each row every other line is used: the others, and what was in their sets before, stay as they are.
-    let hierarchy = Hierarchy::of(vec![Level::new("L1", 8 * 4 * 64, 64, 4)]);
-    let before = Node::Loop(40, vec![site(7, Kind::Write, 5 << 20, [64, 0, 0])]);
-    for (stride, row) in [(128, 8192 + 512), (128, 1024), (72, 1024), (72, 1032)] {
+    // Of each row some lines are not used: what was in their sets before stays there.
+    let hierarchy = Hierarchy::of(vec![Level::new("L1", 8 * 8 * 64, 64, 8)]);
+    let pass = |kind| Node::Loop(64, vec![site(7, kind, 5 << 20, [64, 0, 0])]);
+    for (stride, row) in [(128, 8192 + 512), (128, 1024), (72, 1024), (72, 1032), (192, 1216)] {
         let rows = vec![
             site(0, Kind::Read, 3 << 20, [0, 8, 0]),
             site(1, Kind::Read, 1 << 20, [row, stride, 0]),
         ];
-        let after = Node::Loop(40, vec![site(7, Kind::Read, 5 << 20, [64, 0, 0])]);
-        let nodes = [before.clone(), Node::Loop(90, vec![Node::Loop(6, rows)]), after];
+        let nodes = [
+            pass(Kind::Write),
+            Node::Loop(90, vec![Node::Loop(6, rows)]),
+            pass(Kind::Read),
+        ];
         agree(&hierarchy, &nodes, Options::default());
+    }
+}
+
+#[test]
+fn sets_that_no_row_comes_to_stay_as_they_are() {
+    // Rows are as far apart as the cache is large: they are in the same sets, and what was there before is in the others.
+    let hierarchy = Hierarchy::of(vec![Level::new("L1", 32 * 4 * 64, 64, 4)]);
+    let pass = |kind| Node::Loop(128, vec![site(7, kind, (1 << 20) + (90 << 11), [64, 0, 0])]);
+    for (row, length) in [(2048, 50), (-2048, 50), (4096, 120), (1024, 30)] {
+        let rows = vec![
+            site(0, Kind::Read, (3 << 20) + 576, [0, 8, 0]),
+            site(1, Kind::Write, (1 << 20) + (100 << 11) + 24, [row, 8, 0]),
+        ];
+        let nodes = [
+            pass(Kind::Write),
+            Node::Loop(90, vec![Node::Loop(length, rows)]),
+            pass(Kind::Read),
+        ];
+        let left_out = agree(&hierarchy, &nodes, Options::default());
+        assert!(
+            left_out >= 60 * 2 * length,
+            "{left_out} of rows of {length}, {row} apart"
+        );
     }
 }
 

@@ -26,7 +26,7 @@ use memtrail_model::{Kind, Mover, Repeat};
 use std::ops::RangeInclusive;
 
 /// Looking for how long it takes until all lines of a cache have gone is given up after so many lines for each.
-const MOST_TURNS: usize = 4;
+const MOST_TURNS: u64 = 4;
 
 /// Bytes that lie together and move alike.
 #[derive(Clone, Copy, Debug)]
@@ -96,13 +96,17 @@ pub(super) struct Stream {
     steady: u64,
     /// After so many iterations everything has moved by whole lines.
     period: u64,
-    /// So many at the end of the loop are simulated.
+    /// After so many they are in the same sets.
+    cycle: u64,
+    /// By set: whether lines that move come to it.
+    brought: Vec<bool>,
+    /// So many iterations at the end of the loop are simulated.
     rest: u64,
     /// The iteration that comes next.
     at: u64,
     before: Option<Counted>,
-    /// Lines that iterations since then will not use again, as they have been left.
-    left_behind: Vec<Meta>,
+    /// Lines that were used since then and will not be again, as they have been left, and how many of the same kind in a row.
+    left_behind: Vec<(Meta, u64)>,
 }
 
 impl Stream {
@@ -138,8 +142,9 @@ impl Stream {
         {
             return None;
         }
-        let mut shifts = moving.iter().map(|span| span.shift);
-        let period = shifts.try_fold(1, |period, shift| lengthen(period, shift, line))?;
+        let shifts = moving.iter().map(|span| span.shift);
+        let multiple = |of: u64| shifts.clone().try_fold(1, |period, shift| lengthen(period, shift, of));
+        let (period, cycle) = (multiple(line)?, multiple(line * sets)?);
         let mut stream = Stream {
             // A line that the first iteration has in common with the next one may have been there before.
             steady: 1 + u64::from(groups.iter().any(has_neighbours)),
@@ -150,6 +155,8 @@ impl Stream {
             trips,
             accesses,
             period,
+            cycle,
+            brought: Vec::new(),
             rest: 0,
             at: 0,
             before: None,
@@ -160,60 +167,67 @@ impl Stream {
         if simulated.checked_add(worth.max(period))? > trips {
             return None;
         }
-        stream.rest = stream.turnover(machine, (1..trips).rev())?;
+        (stream.rest, stream.brought) = stream.turnover(machine, (1..trips).rev())?;
         let left = trips.checked_sub(stream.steady + period + stream.rest)?;
         (left >= worth.max(period) && stream.begins_anew(machine)).then_some(stream)
     }
 
-    /// The moving lines of an iteration, without those of another.
-    fn lines(&self, iteration: u64, without: Option<u64>) -> impl Iterator<Item = u64> + '_ {
-        let lines = self
-            .moving
-            .iter()
-            .flat_map(move |span| span.lines(iteration, self.shift));
-        lines.filter(move |&line| without.is_none_or(|other| self.moves_to(line, other).is_none()))
+    /// The moving lines of an iteration.
+    fn lines(&self, iteration: u64) -> impl Iterator<Item = RangeInclusive<u64>> + '_ {
+        let lines = move |span: &Span| span.lines(iteration, self.shift);
+        self.moving.iter().map(lines)
     }
 
-    /// What moves and comes to a line in an iteration.
-    fn moves_to(&self, line: u64, iteration: u64) -> Option<&Span> {
-        let mut moving = self.moving.iter();
-        moving.find(|span| span.lines(iteration, self.shift).contains(&line))
-    }
-
-    /// How many of these iterations it takes until they have brought each set as many lines as it has ways.
-    fn turnover(&self, machine: &Machine, iterations: impl Iterator<Item = u64>) -> Option<u64> {
+    /// How many of these successive iterations it takes until they have brought each set as many lines as it has ways, or will never bring it any; and which get lines.
+    fn turnover(&self, machine: &Machine, iterations: impl Iterator<Item = u64>) -> Option<(u64, Vec<bool>)> {
         let cache = &machine.caches[self.cache];
-        let (ways, sets) = (cache.sets.lru_ways()?, cache.sets.count());
-        let mut brought = vec![0; sets];
-        let (mut open, mut left) = (sets, cache.lines * MOST_TURNS);
-        let mut before = None;
-        for (done, iteration) in iterations.enumerate() {
-            for line in self.lines(iteration, before) {
-                let brought = &mut brought[(line % sets as u64) as usize];
-                *brought += 1;
-                open -= usize::from(*brought == ways);
-                left = left.checked_sub(1)?;
+        let (ways, sets) = (cache.sets.lru_ways()? as u64, cache.sets.count());
+        let mut brought = Brought::new(sets);
+        let mut enough = 0;
+        let (mut before, mut now) = (Vec::new(), Vec::new());
+        for (done, iteration) in (1..).zip(iterations) {
+            now.extend(self.lines(iteration));
+            now.iter()
+                .for_each(|lines| without(lines, &before, &mut |lines| brought.add(&lines)));
+            if brought.lines >= enough {
+                let of_sets = || brought.of_sets();
+                let lacks = |&lines: &u64| {
+                    if lines > 0 || done < self.cycle {
+                        ways.saturating_sub(lines)
+                    } else {
+                        0
+                    }
+                };
+                let lacking: u64 = of_sets().map(|lines| lacks(&lines)).sum();
+                if lacking == 0 {
+                    return Some((done, of_sets().map(|lines| lines > 0).collect()));
+                }
+                enough = brought.lines + lacking;
             }
-            if open == 0 {
-                return Some(done as u64 + 1);
+            if brought.lines > MOST_TURNS * cache.lines as u64 {
+                break;
             }
-            before = Some(iteration);
+            std::mem::swap(&mut before, &mut now);
+            now.clear();
         }
         None
     }
 
     /// Whether the cache holds no line of the iterations behind the first that could still be there when it is used.
     fn begins_anew(&self, machine: &Machine) -> bool {
-        let Some(last) = self.turnover(machine, 1..self.trips) else {
+        let Some((last, _)) = self.turnover(machine, 1..self.trips) else {
             return false;
         };
         let ranges = self.moving.iter().map(|span| span.range(1, last, self.shift));
         let ranges: Vec<_> = ranges.collect();
-        let mut anew = true;
-        machine.caches[self.cache].sets.each_line(|line, _| {
-            anew &= !ranges.iter().any(|range| range.contains(&line));
-        });
-        anew
+        let is_of_loop = |line| ranges.iter().any(|range| range.contains(&line)) && self.is_brought_lines(line);
+        let sets = &machine.caches[self.cache].sets;
+        sets.all_lines(|line| !is_of_loop(line))
+    }
+
+    /// Whether lines that move come to the set of this one.
+    fn is_brought_lines(&self, line: u64) -> bool {
+        self.brought[(line % self.brought.len() as u64) as usize]
     }
 
     /// How many iterations should come before it is asked again; 0 if it need not be.
@@ -252,12 +266,18 @@ impl Stream {
     /// Looks at the lines that the last iteration used and none will use again, unless some of them are not there.
     fn leave_behind(&mut self, machine: &mut Machine) -> Option<()> {
         let sets = &mut machine.caches[self.cache].sets;
-        let mut left_behind = std::mem::take(&mut self.left_behind);
-        for line in self.lines(self.at - 1, Some(self.at)) {
+        let next: Vec<_> = self.lines(self.at).collect();
+        let mut own = Vec::new();
+        self.lines(self.at - 1)
+            .for_each(|lines| without(&lines, &next, &mut |lines| own.push(lines)));
+        for line in own.into_iter().flatten() {
             let slot = sets.find(line)?;
-            left_behind.push(*sets.meta(slot));
+            let meta = *sets.meta(slot);
+            match self.left_behind.last_mut() {
+                Some((last, times)) if *last == meta => *times += 1,
+                _ => self.left_behind.push((meta, 1)),
+            }
         }
-        self.left_behind = left_behind;
         Some(())
     }
 
@@ -266,34 +286,102 @@ impl Stream {
         let cache = &mut machine.caches[self.cache];
         let ledger = &mut machine.levels[cache.level].ledger;
         let mut evict = |meta: &Meta, times| ledger.replaced(&cache.traits, meta, meta.owner, times);
-        for meta in &self.left_behind {
-            evict(meta, periods);
+        for (meta, times) in &self.left_behind {
+            evict(meta, times * periods);
         }
-        let mut lines = Vec::with_capacity(cache.lines);
-        cache.sets.each_line(|line, meta| lines.push((line, meta)));
-        cache.sets.clear();
-        for (line, meta) in lines {
-            match self.used_again(line, periods * self.period) {
-                Some(line) => drop(cache.sets.place(line, meta)),
-                None => evict(&meta, 1),
+        let mut moved = Vec::new();
+        cache.sets.retain(|line, meta| {
+            let stays = self
+                .staying
+                .iter()
+                .any(|span| span.lines(0, self.shift).contains(&line));
+            if stays || !self.is_brought_lines(line) {
+                return true;
             }
+            match self.used_again(line) {
+                Some(by) => moved.push((
+                    (line << self.shift).wrapping_add(by.wrapping_mul(periods)) >> self.shift,
+                    *meta,
+                )),
+                None => evict(meta, 1),
+            }
+            false
+        });
+        for (line, meta) in moved {
+            cache.sets.place(line, meta);
         }
         machine.skipped += self.accesses * periods * self.period;
     }
 
-    /// Where a line is so many iterations later, if it is one that both the last and the next one may use.
-    fn used_again(&self, line: u64, iterations: u64) -> Option<u64> {
-        if self
-            .staying
-            .iter()
-            .any(|span| span.lines(0, self.shift).contains(&line))
-        {
-            return Some(line);
+    /// How far a line moves in a period, if it is one that both the last and the next iteration use.
+    fn used_again(&self, line: u64) -> Option<u64> {
+        let is_in = |span: &&Span, iteration| span.lines(iteration, self.shift).contains(&line);
+        let last = self.moving.iter().find(|span| is_in(span, self.at - 1))?;
+        let next = self.moving.iter().any(|span| is_in(&span, self.at));
+        next.then(|| last.shift.wrapping_mul(self.period))
+    }
+}
+
+/// Lines that were brought to sets.
+struct Brought {
+    /// In all.
+    lines: u64,
+    /// To each set.
+    to_each: u64,
+    /// By set: how many more to this one than to the one before.
+    more: Vec<u64>,
+}
+
+impl Brought {
+    fn new(sets: usize) -> Brought {
+        Brought {
+            lines: 0,
+            to_each: 0,
+            more: vec![0; sets],
         }
-        let span = self.moves_to(line, self.at - 1)?;
-        self.moves_to(line, self.at)?;
-        let way = span.shift.wrapping_mul(iterations);
-        Some((line << self.shift).wrapping_add(way) >> self.shift)
+    }
+
+    fn add(&mut self, lines: &RangeInclusive<u64>) {
+        let sets = self.more.len() as u64;
+        let number = lines.end() - lines.start() + 1;
+        self.lines += number;
+        self.to_each += number / sets;
+        let first = lines.start() % sets;
+        let end = first + number % sets;
+        let mut more = |set: u64, by: u64| {
+            let more = &mut self.more[set as usize];
+            *more = more.wrapping_add(by);
+        };
+        more(first, 1);
+        if end < sets {
+            more(end, u64::MAX);
+        } else {
+            more(0, 1);
+            more(end - sets, u64::MAX);
+        }
+    }
+
+    fn of_sets(&self) -> impl Iterator<Item = u64> + '_ {
+        self.more.iter().scan(self.to_each, |lines, more| {
+            *lines = lines.wrapping_add(*more);
+            Some(*lines)
+        })
+    }
+}
+
+/// What is left of a range without others.
+fn without(range: &RangeInclusive<u64>, others: &[RangeInclusive<u64>], look: &mut dyn FnMut(RangeInclusive<u64>)) {
+    let Some((other, others)) = others.split_first() else {
+        return look(range.clone());
+    };
+    if !meet(range, other) {
+        return without(range, others, look);
+    }
+    if range.start() < other.start() {
+        without(&(*range.start()..=other.start() - 1), others, look);
+    }
+    if range.end() > other.end() {
+        without(&(other.end() + 1..=*range.end()), others, look);
     }
 }
 

@@ -229,9 +229,13 @@ impl AnySets {
             _ => false,
         }
     }
-    /// Shows all lines, in no order.
-    pub fn each_line(&self, mut look: impl FnMut(u64, Meta)) {
-        ordered!(self, sets => sets.lines().for_each(|(line, meta)| look(line, meta)), else {});
+    /// Whether all lines are as they should be; only for LRU of few ways.
+    pub fn all_lines(&self, look: impl FnMut(u64) -> bool) -> bool {
+        lru!(self, sets => sets.lines().all(look), else false)
+    }
+    /// Shows all lines, and takes out those that are not to stay. The order of the others remains; only for LRU of few ways.
+    pub fn retain(&mut self, stays: impl FnMut(u64, &Meta) -> bool) {
+        lru!(self, sets => sets.retain(stays), else {});
     }
     /// Takes all lines out.
     pub fn clear(&mut self) {
