@@ -376,18 +376,47 @@ fn lines_that_are_there_already_are_not_missed() {
 }
 
 #[test]
-fn rows_that_go_apart_from_the_same_place_are_not_new() {
-    // One goes up and the other down; the first iteration of the one is where the other is in the next.
+fn rows_that_others_come_to_are_not_new() {
+    // Two rows go towards each other, apart from each other, or the one after the other; or come to the one that stays.
     let hierarchy = Hierarchy::of(vec![Level::new("L1", 8 * 8 * 64, 64, 8)]);
-    for ahead in 0..4 {
+    for (from, row) in [
+        (0, -616),
+        (1, -616),
+        (2, -616),
+        (40, -616),
+        (81, -616),
+        (5, 1232),
+        (7, 616),
+        (40, 0),
+        (79, 0),
+    ] {
         let rows = vec![
             site(0, Kind::Read, 3 << 20, [0, 8, 0]),
             site(1, Kind::Write, 1 << 20, [616, 8, 0]),
-            site(2, Kind::Read, (1 << 20) + 616 * ahead, [-616, 8, 0]),
+            site(2, Kind::Read, (1 << 20) + 616 * from, [row, 8, 0]),
         ];
         agree(
             &hierarchy,
             &[Node::Loop(80, vec![Node::Loop(50, rows)])],
+            Options::default(),
+        );
+    }
+}
+
+#[test]
+fn rows_that_are_prefetched_or_go_through_more_than_one_cache_agree() {
+    let level = |name, sets: u64| Level::new(name, sets * 8 * 64, 64, 8);
+    for kind in [Kind::Prefetch, Kind::Read] {
+        let rows = vec![
+            site(0, Kind::Read, 3 << 20, [0, 8, 0]),
+            site(1, kind, (1 << 20) + 64, [616, 8, 0]),
+            site(2, Kind::Write, 1 << 20, [616, 8, 0]),
+        ];
+        let nodes = [Node::Loop(80, vec![Node::Loop(50, rows)])];
+        agree(&Hierarchy::of(vec![level("L1", 8)]), &nodes, Options::default());
+        agree(
+            &Hierarchy::of(vec![level("L1", 8), level("L2", 32)]),
+            &nodes,
             Options::default(),
         );
     }

@@ -92,8 +92,6 @@ pub(super) struct Stream {
     trips: u64,
     /// Of one iteration.
     accesses: u64,
-    /// The first iteration that is as all that follow.
-    steady: u64,
     /// After so many iterations everything has moved by whole lines.
     period: u64,
     /// After so many they are in the same sets.
@@ -130,7 +128,6 @@ impl Stream {
         let (staying, moving): (Vec<Span>, Vec<Span>) = spans.into_iter().partition(|span| span.shift == 0);
         let groups = groups(&moving, trips, shift)?;
         let is_apart = |span: &Span| span.step().saturating_mul(2) >= span.length().saturating_add(line);
-        let has_neighbours = |span: &Span| span.step() < span.length().saturating_add(line);
         let stays = |range: RangeInclusive<u64>| staying.iter().any(|span| meet(&range, &span.lines(0, shift)));
         let crowd = |spans: &[Span]| -> u64 { spans.iter().map(|s| s.most_lines(line).div_ceil(sets)).sum() };
         let next = moving.iter().map(Span::next);
@@ -146,8 +143,6 @@ impl Stream {
         let multiple = |of: u64| shifts.clone().try_fold(1, |period, shift| lengthen(period, shift, of));
         let (period, cycle) = (multiple(line)?, multiple(line * sets)?);
         let mut stream = Stream {
-            // A line that the first iteration has in common with the next one may have been there before.
-            steady: 1 + u64::from(groups.iter().any(has_neighbours)),
             staying,
             moving,
             cache: first,
@@ -163,12 +158,12 @@ impl Stream {
             left_behind: Vec::new(),
         };
         let most: u64 = stream.moving.iter().map(|span| span.most_lines(line)).sum();
-        let simulated = stream.steady.checked_add(period)?.checked_add(lines / most)?;
+        let simulated = period.checked_add(1)?.checked_add(lines / most)?;
         if simulated.checked_add(worth.max(period))? > trips {
             return None;
         }
         (stream.rest, stream.brought) = stream.turnover(machine, (1..trips).rev())?;
-        let left = trips.checked_sub(stream.steady + period + stream.rest)?;
+        let left = trips.checked_sub(1 + period + stream.rest)?;
         (left >= worth.max(period) && stream.begins_anew(machine)).then_some(stream)
     }
 
@@ -233,16 +228,15 @@ impl Stream {
     /// How many iterations should come before it is asked again; 0 if it need not be.
     pub fn next(&self) -> u64 {
         match self.before {
-            None if self.at == 0 => self.steady,
-            None => 0,
-            Some(_) => 1,
+            None if self.at > 0 => 0,
+            _ => 1,
         }
     }
 
     /// Iterations have been simulated. Returns how many of those that are left have been dealt with.
     pub fn iterated(&mut self, machine: &mut Machine, iterations: u64) -> u64 {
         self.at += iterations;
-        if self.at == self.steady {
+        if self.at == 1 {
             self.before = Some(Counted::by(machine));
             return 0;
         }
@@ -250,7 +244,7 @@ impl Stream {
             self.before = None;
             return 0;
         }
-        if self.at < self.steady + self.period {
+        if self.at <= self.period {
             return 0;
         }
         let after = Counted::by(machine).without_evictions();
