@@ -267,10 +267,7 @@ impl Stream {
         for line in own.into_iter().flatten() {
             let slot = sets.find(line)?;
             let meta = *sets.meta(slot);
-            match self.left_behind.last_mut() {
-                Some((last, times)) if *last == meta => *times += 1,
-                _ => self.left_behind.push((meta, 1)),
-            }
+            add(&mut self.left_behind, meta);
         }
         Some(())
     }
@@ -279,10 +276,8 @@ impl Stream {
     fn leave_out(&self, machine: &mut Machine, periods: u64) {
         let cache = &mut machine.caches[self.cache];
         let ledger = &mut machine.levels[cache.level].ledger;
-        let mut evict = |meta: &Meta, times| ledger.replaced(&cache.traits, meta, meta.owner, times);
-        for (meta, times) in &self.left_behind {
-            evict(meta, times * periods);
-        }
+        let mut evicted = self.left_behind.clone();
+        evicted.iter_mut().for_each(|(_, times)| *times *= periods);
         let mut moved = Vec::new();
         cache.sets.retain(|line, meta| {
             let stays = self
@@ -297,12 +292,15 @@ impl Stream {
                     (line << self.shift).wrapping_add(by.wrapping_mul(periods)) >> self.shift,
                     *meta,
                 )),
-                None => evict(meta, 1),
+                None => add(&mut evicted, *meta),
             }
             false
         });
         for (line, meta) in moved {
             cache.sets.place(line, meta);
+        }
+        for (meta, times) in evicted {
+            ledger.replaced(&cache.traits, &meta, meta.owner, times);
         }
         machine.skipped += self.accesses * periods * self.period;
     }
@@ -313,6 +311,14 @@ impl Stream {
         let last = self.moving.iter().find(|span| is_in(span, self.at - 1))?;
         let next = self.moving.iter().any(|span| is_in(&span, self.at));
         next.then(|| last.shift.wrapping_mul(self.period))
+    }
+}
+
+/// Counts a line, together with the last one if the same is known of both.
+fn add(lines: &mut Vec<(Meta, u64)>, meta: Meta) {
+    match lines.last_mut() {
+        Some((last, times)) if *last == meta => *times += 1,
+        _ => lines.push((meta, 1)),
     }
 }
 
