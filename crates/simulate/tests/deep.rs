@@ -105,6 +105,11 @@ fn hand_over(simulator: &mut Simulator, nodes: &[Node], around: &[u64]) {
 }
 
 fn hand_over_loop(simulator: &mut Simulator, trips: u64, body: &[Node], around: &[u64]) {
+    hand_over_some(simulator, trips, trips, body, around);
+}
+
+/// A loop of which only so many iterations are wanted.
+fn hand_over_some(simulator: &mut Simulator, trips: u64, wanted: u64, body: &[Node], around: &[u64]) {
     let sites: Option<Vec<&Site>> = body
         .iter()
         .map(|node| if let Node::Site(site) = node { Some(site) } else { None })
@@ -121,7 +126,7 @@ fn hand_over_loop(simulator: &mut Simulator, trips: u64, body: &[Node], around: 
         let body: Vec<LoopAccess> = sites.iter().map(access).collect();
         if simulator.looped(&LoopRun {
             thread: Thread(0),
-            trips,
+            trips: wanted,
             body: &body,
         }) {
             return;
@@ -144,14 +149,14 @@ fn hand_over_loop(simulator: &mut Simulator, trips: u64, body: &[Node], around: 
     };
     let entered = after > 0;
     let (mut at, mut since) = (0, 0);
-    while at < trips {
+    while at < wanted {
         hand_over(simulator, body, &[around, &[at]].concat());
         (at, since) = (at + 1, since + 1);
-        if since == after && at < trips {
-            let next = simulator.iterated(&repeat, since, trips - at);
+        if since == after && at < wanted {
+            let next = simulator.iterated(&repeat, since, wanted - at);
             (since, after) = (0, next.after);
             at += next.skip;
-            assert!(at <= trips);
+            assert!(at <= wanted);
         }
     }
     if entered {
@@ -419,6 +424,33 @@ fn rows_that_are_prefetched_or_go_through_more_than_one_cache_agree() {
             &nodes,
             Options::default(),
         );
+    }
+}
+
+#[test]
+fn rows_are_left_out_of_what_is_wanted_only() {
+    let hierarchy = Hierarchy::of(vec![Level::new("L1", 8 * 8 * 64, 64, 8)]);
+    let body = [Node::Loop(
+        50,
+        vec![
+            site(0, Kind::Read, 3 << 20, [0, 8, 0]),
+            site(1, Kind::Write, 1 << 20, [616, 8, 0]),
+        ],
+    )];
+    for wanted in [1, 2, 9, 10, 20, 40, 79, 80] {
+        let mut simulator = Simulator::new(&hierarchy, Options::default()).expect("a hierarchy that makes sense");
+        hand_over_some(&mut simulator, 80, wanted, &body, &[]);
+        simulator.flush();
+        let mut naive = Naive::new(&hierarchy, false, false);
+        let mut all = Vec::new();
+        expand(&[Node::Loop(wanted, body.to_vec())], &[], &mut all);
+        all.iter().for_each(|access| naive.access(access));
+        naive.flush();
+        assert_eq!(
+            without_idle_points(simulator.counts()),
+            without_idle_points(naive.counts())
+        );
+        assert!(wanted < 80 || simulator.skipped() > 0);
     }
 }
 

@@ -296,7 +296,7 @@ impl AccessSink for Simulator {
             return Next::default();
         };
         let skip = match watch {
-            Watched::Stream(stream) => stream.iterated(&mut self.machine, iterations),
+            Watched::Stream(stream) => stream.iterated(&mut self.machine, iterations, left),
             Watched::Warp(warp) => warp.iterated(&mut self.machine, iterations, left),
             Watched::Dwell(dwell) => dwell.iterated(&mut self.machine, iterations, left),
         };

@@ -9,13 +9,15 @@
 //!
 //! **What is asked of a loop.** (1) Accesses that move, but not alike, have no lines in common; those that move alike have none in common with those of the iteration after the next; and none of them comes to a line that
 //! stays, except in the first iteration, which is simulated in any case. (2) In no set, the lines that stay and those that move in two successive iterations are more than its ways. (3) When the loop begins, the cache holds no
-//! line of the iterations behind the first, of so many that they bring each set as many lines as it has ways: what it holds otherwise is gone before it could be used. (4) No line is left out between the first and the last one of
-//! a span, in a whole period: that is looked at when it has been simulated.
+//! line of the iterations behind the first, of so many that each set they visit gets as many lines as it has ways: what it holds otherwise is gone before it could be used. (4) No line is passed over between the first and the
+//! last one of a span, in a whole period: that is looked at when it has been simulated.
+//!
+//! **From the second iteration on** all is as it will be: the first has touched whatever it touches of lines that stay, and lines that it has in common with the second were not there before it.
 //!
 //! **What is evicted** when, and by whom, is not the same in each period; but nothing is lost. A line goes in the state in which it was left behind, so over the whole loop those are evicted that were there and those that came, but
 //! for those that are there in the end. So the lines that left-out iterations leave behind are counted as evicted, as are all lines that are there when iterations are left out, except those that the next
-//! iteration uses. The last iterations are simulated, at least so many that each set gets as many lines as it has ways: then all lines are there that should be, in the right order, and whatever came before
-//! has been evicted. Who evicts whom remains unknown: if it is asked for, nothing is left out.
+//! iteration uses. The last iterations are simulated, at least so many that each set they visit gets as many lines as it has ways: then all lines are there that should be, in the right order, and whatever came before
+//! has been evicted. Sets that lines come to in no iteration keep what they hold. Who evicts whom remains unknown: if it is asked for, nothing is left out.
 use super::cache::Traits;
 use super::machine::Machine;
 use super::placed;
@@ -97,7 +99,7 @@ pub(super) struct Stream {
     /// After so many they are in the same sets.
     cycle: u64,
     /// By set: whether lines that move come to it.
-    brought: Vec<bool>,
+    visited: Vec<bool>,
     /// So many iterations at the end of the loop are simulated.
     rest: u64,
     /// The iteration that comes next.
@@ -151,18 +153,18 @@ impl Stream {
             accesses,
             period,
             cycle,
-            brought: Vec::new(),
+            visited: Vec::new(),
             rest: 0,
             at: 0,
             before: None,
             left_behind: Vec::new(),
         };
         let most: u64 = stream.moving.iter().map(|span| span.most_lines(line)).sum();
-        let simulated = period.checked_add(1)?.checked_add(lines / most)?;
+        let simulated = period.checked_add(1)?.checked_add(ways * sets.min(most) / most)?;
         if simulated.checked_add(worth.max(period))? > trips {
             return None;
         }
-        (stream.rest, stream.brought) = stream.turnover(machine, (1..trips).rev())?;
+        (stream.rest, stream.visited) = stream.turnover(machine, (1..trips).rev())?;
         let left = trips.checked_sub(1 + period + stream.rest)?;
         (left >= worth.max(period) && stream.begins_anew(machine)).then_some(stream)
     }
@@ -185,17 +187,11 @@ impl Stream {
             now.iter()
                 .for_each(|lines| without(lines, &before, &mut |lines| brought.add(&lines)));
             if brought.lines >= enough {
-                let of_sets = || brought.of_sets();
-                let lacks = |&lines: &u64| {
-                    if lines > 0 || done < self.cycle {
-                        ways.saturating_sub(lines)
-                    } else {
-                        0
-                    }
-                };
-                let lacking: u64 = of_sets().map(|lines| lacks(&lines)).sum();
+                let may_get_lines = |lines: &u64| *lines > 0 || done < self.cycle;
+                let visited = brought.of_sets().filter(may_get_lines);
+                let lacking: u64 = visited.map(|lines| ways.saturating_sub(lines)).sum();
                 if lacking == 0 {
-                    return Some((done, of_sets().map(|lines| lines > 0).collect()));
+                    return Some((done, brought.of_sets().map(|lines| lines > 0).collect()));
                 }
                 enough = brought.lines + lacking;
             }
@@ -215,14 +211,14 @@ impl Stream {
         };
         let ranges = self.moving.iter().map(|span| span.range(1, last, self.shift));
         let ranges: Vec<_> = ranges.collect();
-        let is_of_loop = |line| ranges.iter().any(|range| range.contains(&line)) && self.is_brought_lines(line);
+        let is_of_loop = |line| ranges.iter().any(|range| range.contains(&line)) && self.is_visited(line);
         let sets = &machine.caches[self.cache].sets;
         sets.all_lines(|line| !is_of_loop(line))
     }
 
     /// Whether lines that move come to the set of this one.
-    fn is_brought_lines(&self, line: u64) -> bool {
-        self.brought[(line % self.brought.len() as u64) as usize]
+    fn is_visited(&self, line: u64) -> bool {
+        self.visited[(line % self.visited.len() as u64) as usize]
     }
 
     /// How many iterations should come before it is asked again; 0 if it need not be.
@@ -233,9 +229,14 @@ impl Stream {
         }
     }
 
-    /// Iterations have been simulated. Returns how many of those that are left have been dealt with.
-    pub fn iterated(&mut self, machine: &mut Machine, iterations: u64) -> u64 {
+    /// Iterations have been simulated, and so many are left. Returns how many of those have been dealt with.
+    pub fn iterated(&mut self, machine: &mut Machine, iterations: u64, left: u64) -> u64 {
         self.at += iterations;
+        // If not all are wanted the last ones are others.
+        if left != self.trips - self.at {
+            self.before = None;
+            return 0;
+        }
         if self.at == 1 {
             self.before = Some(Counted::by(machine));
             return 0;
@@ -251,7 +252,7 @@ impl Stream {
         let Some(before) = self.before.take().filter(|before| before.has_points_of(&after)) else {
             return 0;
         };
-        let periods = (self.trips - self.rest - self.at) / self.period;
+        let periods = (left - self.rest) / self.period;
         before.without_evictions().repeat(&after, machine, periods);
         self.leave_out(machine, periods);
         periods * self.period
@@ -280,18 +281,12 @@ impl Stream {
         evicted.iter_mut().for_each(|(_, times)| *times *= periods);
         let mut moved = Vec::new();
         cache.sets.retain(|line, meta| {
-            let stays = self
-                .staying
-                .iter()
-                .any(|span| span.lines(0, self.shift).contains(&line));
-            if stays || !self.is_brought_lines(line) {
+            let mut staying = self.staying.iter().map(|span| span.lines(0, self.shift));
+            if !self.is_visited(line) || staying.any(|lines| lines.contains(&line)) {
                 return true;
             }
             match self.used_again(line) {
-                Some(by) => moved.push((
-                    (line << self.shift).wrapping_add(by.wrapping_mul(periods)) >> self.shift,
-                    *meta,
-                )),
+                Some(by) => moved.push((line.wrapping_add(by.wrapping_mul(periods)), *meta)),
                 None => add(&mut evicted, *meta),
             }
             false
@@ -305,12 +300,12 @@ impl Stream {
         machine.skipped += self.accesses * periods * self.period;
     }
 
-    /// How far a line moves in a period, if it is one that both the last and the next iteration use.
+    /// By how many lines a line moves in a period, if it is one that both the last and the next iteration use.
     fn used_again(&self, line: u64) -> Option<u64> {
         let is_in = |span: &&Span, iteration| span.lines(iteration, self.shift).contains(&line);
         let last = self.moving.iter().find(|span| is_in(span, self.at - 1))?;
         let next = self.moving.iter().any(|span| is_in(&span, self.at));
-        next.then(|| last.shift.wrapping_mul(self.period))
+        next.then(|| (last.shift.wrapping_mul(self.period) as i64 >> self.shift) as u64)
     }
 }
 
