@@ -474,6 +474,24 @@ fn rows_with_gaps_are_not_taken_for_whole() {
 }
 
 #[test]
+fn lines_that_only_one_of_two_rows_uses_count_once() {
+    // Rows overlap, and each passes over lines that the one before or behind it uses: the last one's are used by none.
+    let hierarchy = Hierarchy::of(vec![Level::new("L1", 6 * 16 * 64, 64, 16)]);
+    for (row, trips) in [(-576, 38), (576, 38), (-576, 60), (-640, 60)] {
+        for old in 0..6 {
+            let before = Node::Loop(4, vec![site(7, Kind::Write, (3 << 20) + 64 * old, [64, 0, 0])]);
+            let rows = vec![
+                Node::Loop(13, vec![site(0, Kind::Read, (1 << 20) + 64, [row, 77, 0])]),
+                site(1, Kind::Read, (3 << 20) + 64 * old + 128, [0; DEEPEST]),
+                site(2, Kind::Read, (5 << 20) + 24, [row, 0, 0]),
+            ];
+            let nodes = [before, Node::Loop(trips, rows)];
+            assert!(agree(&hierarchy, &nodes, Options::default()) > 0);
+        }
+    }
+}
+
+#[test]
 fn sets_that_no_row_comes_to_stay_as_they_are() {
     // Rows are as far apart as the cache is large: they are in the same sets, and in the others is what is right of them.
     let hierarchy = Hierarchy::of(vec![Level::new("L1", 32 * 4 * 64, 64, 4)]);

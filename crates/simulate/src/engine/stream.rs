@@ -164,7 +164,7 @@ impl Stream {
         if simulated.checked_add(worth.max(period))? > trips {
             return None;
         }
-        (stream.rest, stream.visited) = stream.turnover(machine, (1..trips).rev())?;
+        (stream.rest, stream.visited) = stream.turnover(machine, trips - 1, -1)?;
         let left = trips.checked_sub(1 + period + stream.rest)?;
         (left >= worth.max(period) && stream.begins_anew(machine)).then_some(stream)
     }
@@ -175,19 +175,24 @@ impl Stream {
         self.moving.iter().map(lines)
     }
 
-    /// How many of these successive iterations it takes until they have brought each set as many lines as it has ways, or will never bring it any; and which get lines.
-    fn turnover(&self, machine: &Machine, iterations: impl Iterator<Item = u64>) -> Option<(u64, Vec<bool>)> {
+    /// How many iterations it takes, from one on to the loop's other end, until they have brought each set as many lines as it has ways, or will never bring it any; and which sets get lines.
+    fn turnover(&self, machine: &Machine, first: u64, step: i64) -> Option<(u64, Vec<bool>)> {
         let cache = &machine.caches[self.cache];
         let (ways, sets) = (cache.sets.lru_ways()? as u64, cache.sets.count());
         let mut brought = Brought::new(sets);
         let mut enough = 0;
-        let (mut before, mut now) = (Vec::new(), Vec::new());
-        for (done, iteration) in (1..).zip(iterations) {
-            now.extend(self.lines(iteration));
-            now.iter()
-                .for_each(|lines| without(lines, &before, &mut |lines| brought.add(&lines)));
+        let mut iteration = first;
+        let mut others: Vec<_> = self.lines(first.wrapping_add_signed(-step)).collect();
+        for done in 1..self.trips {
+            // A line of two iterations may be used in only one of them: it counts if both are among these, as one of the second.
+            let next = iteration.wrapping_add_signed(step);
+            others.extend(self.lines(next));
+            self.lines(iteration)
+                .for_each(|lines| without(&lines, &others, &mut |lines| brought.add(&lines)));
+            others.clear();
+            iteration = next;
             if brought.lines >= enough {
-                let may_get_lines = |lines: &u64| *lines > 0 || done < self.cycle;
+                let may_get_lines = |lines: &u64| *lines > 0 || done < self.cycle.saturating_add(2);
                 let visited = brought.of_sets().filter(may_get_lines);
                 let lacking: u64 = visited.map(|lines| ways.saturating_sub(lines)).sum();
                 if lacking == 0 {
@@ -198,15 +203,13 @@ impl Stream {
             if brought.lines > MOST_TURNS * cache.lines as u64 {
                 break;
             }
-            std::mem::swap(&mut before, &mut now);
-            now.clear();
         }
         None
     }
 
     /// Whether the cache holds no line of the iterations behind the first that could still be there when it is used.
     fn begins_anew(&self, machine: &Machine) -> bool {
-        let Some((last, _)) = self.turnover(machine, 1..self.trips) else {
+        let Some((last, _)) = self.turnover(machine, 1, 1) else {
             return false;
         };
         let ranges = self.moving.iter().map(|span| span.range(1, last, self.shift));
