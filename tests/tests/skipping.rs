@@ -120,6 +120,19 @@ fn rows_of_a_nest() {
     assert!(skipped[0] * 2 > all, "{skipped:?} of {all}");
 }
 
+/// One row stays and the others go by: who evicts whom must not be asked.
+#[test]
+fn rows_that_go_by() {
+    let subject = Subject::new("skipping-by", "bench/kernels/lu.c", &["-O2"], &["120"]);
+    let subject = subject.unwrap_or_else(|why| panic!("{why}"));
+    let options = ["--cache", "L1=8K:64:8", "--flush"];
+    let (short, skipped) = simulated(&subject, &options);
+    let (long, _) = simulated(&subject, &[&options[..], &["--no-skip"]].concat());
+    let all = accesses(&subject);
+    assert!(short == long, "skipping {skipped} of {all} accesses changes the result");
+    assert!(skipped * 2 > all, "{skipped} of {all}");
+}
+
 #[test]
 fn spmv() {
     for level in LEVELS {

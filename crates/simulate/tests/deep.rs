@@ -105,6 +105,11 @@ fn hand_over(simulator: &mut Simulator, nodes: &[Node], around: &[u64]) {
 }
 
 fn hand_over_loop(simulator: &mut Simulator, trips: u64, body: &[Node], around: &[u64]) {
+    hand_over_some(simulator, trips, trips, body, around);
+}
+
+/// A loop of which only so many iterations are wanted.
+fn hand_over_some(simulator: &mut Simulator, trips: u64, wanted: u64, body: &[Node], around: &[u64]) {
     let sites: Option<Vec<&Site>> = body
         .iter()
         .map(|node| if let Node::Site(site) = node { Some(site) } else { None })
@@ -121,7 +126,7 @@ fn hand_over_loop(simulator: &mut Simulator, trips: u64, body: &[Node], around: 
         let body: Vec<LoopAccess> = sites.iter().map(access).collect();
         if simulator.looped(&LoopRun {
             thread: Thread(0),
-            trips,
+            trips: wanted,
             body: &body,
         }) {
             return;
@@ -144,14 +149,14 @@ fn hand_over_loop(simulator: &mut Simulator, trips: u64, body: &[Node], around: 
     };
     let entered = after > 0;
     let (mut at, mut since) = (0, 0);
-    while at < trips {
+    while at < wanted {
         hand_over(simulator, body, &[around, &[at]].concat());
         (at, since) = (at + 1, since + 1);
-        if since == after && at < trips {
-            let next = simulator.iterated(&repeat, since, trips - at);
+        if since == after && at < wanted {
+            let next = simulator.iterated(&repeat, since, wanted - at);
             (since, after) = (0, next.after);
             at += next.skip;
-            assert!(at <= trips);
+            assert!(at <= wanted);
         }
     }
     if entered {
@@ -290,6 +295,232 @@ fn lines_that_were_touched_in_part_are_not_taken_for_whole() {
     assert_eq!(agree(&hierarchy, &nodes, Options::default()), 0);
 }
 
+/// A factorisation in place, without its last steps: row k is subtracted from all behind it. `ahead`: the head of each row is computed at the end of the iteration before, as a recording may have it.
+fn factorisation(n: u64, row: i64, steps: u64, ahead: bool) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    for k in 0..steps {
+        let at = |i: u64, j: u64| (1 << 20) + 24 + i * row as u64 + 8 * j;
+        let inner = vec![
+            site(0, Kind::Read, at(k, k + 1), [0, 8, 0]),
+            site(1, Kind::Read, at(k + 1, k + 1), [row, 8, 0]),
+            site(2, Kind::Write, at(k + 1, k + 1), [row, 8, 0]),
+        ];
+        let subtract = Node::Loop(n - k - 1, inner);
+        let head = |i: u64| {
+            [
+                site(3, Kind::Read, at(i, k), [row, 0, 0]),
+                site(4, Kind::Read, at(k, k), [0; DEEPEST]),
+                site(5, Kind::Write, at(i, k), [row, 0, 0]),
+            ]
+        };
+        if ahead {
+            nodes.extend(head(k + 1));
+            let body = [subtract].into_iter().chain(head(k + 2)).collect();
+            nodes.push(Node::Loop(n - k - 1, body));
+        } else {
+            let body = head(k + 1).into_iter().chain([subtract]).collect();
+            nodes.push(Node::Loop(n - k - 1, body));
+        }
+    }
+    nodes
+}
+
+#[test]
+fn rows_that_go_by_a_row_that_stays_are_left_out() {
+    // Rows are 9.5 lines, or 10.125; neighbouring ones share a line or do not.
+    for (n, row) in [(76, 608), (81, 648), (70, 648)] {
+        for (sets, ways) in [(16, 8), (8, 8), (5, 16), (32, 4), (8, 16)] {
+            for ahead in [false, true] {
+                let hierarchy = Hierarchy::of(vec![Level::new("L1", sets * u64::from(ways) * 64, 64, ways)]);
+                let mut nodes = factorisation(n, row, 12, ahead);
+                let left_out = agree(&hierarchy, &nodes, Options::default());
+                // Who evicts whom is not known of rows that are left out so.
+                let others = agree(
+                    &hierarchy,
+                    &nodes,
+                    Options {
+                        evictors: true,
+                        ..Options::default()
+                    },
+                );
+                let mut all = Vec::new();
+                expand(&nodes, &[], &mut all);
+                assert!(
+                    2 * left_out >= all.len() as u64 && left_out > others,
+                    "{left_out} or {others} of {} with {sets} sets of {ways} ways, rows of {row}",
+                    all.len()
+                );
+                // What is there in the end, and in which order.
+                let again = site(6, Kind::Read, (1 << 20) + n * row as u64, [-64, 0, 0]);
+                nodes.push(Node::Loop(sets * u64::from(ways), vec![again]));
+                agree(&hierarchy, &nodes, Options::default());
+                let simulated = Options {
+                    no_skip: true,
+                    ..Options::default()
+                };
+                assert_eq!(agree(&hierarchy, &nodes, simulated), 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn lines_that_are_there_already_are_not_missed() {
+    // The first rows have just been written; or rows in the middle, which have gone before it is their turn, or have not.
+    let hierarchy = Hierarchy::of(vec![Level::new("L1", 8 * 4 * 64, 64, 4)]);
+    for from in [0, 1, 2, 3, 5, 8, 20, 60] {
+        let written = Node::Loop(16, vec![site(7, Kind::Write, (1 << 20) + from * 616 + 16, [64, 0, 0])]);
+        let rows = vec![
+            site(0, Kind::Read, 3 << 20, [0, 8, 0]),
+            site(1, Kind::Read, 1 << 20, [616, 8, 0]),
+        ];
+        let nodes = [written, Node::Loop(80, vec![Node::Loop(50, rows)])];
+        let left_out = agree(&hierarchy, &nodes, Options::default());
+        assert_eq!(left_out > 0, from >= 8, "{left_out} from row {from}");
+    }
+}
+
+#[test]
+fn rows_that_others_come_to_are_not_new() {
+    // Two rows go towards each other, apart from each other, or the one after the other; or come to the one that stays.
+    let hierarchy = Hierarchy::of(vec![Level::new("L1", 8 * 8 * 64, 64, 8)]);
+    for (from, row) in [
+        (0, -616),
+        (1, -616),
+        (2, -616),
+        (40, -616),
+        (81, -616),
+        (5, 1232),
+        (7, 616),
+        (40, 0),
+        (79, 0),
+    ] {
+        let rows = vec![
+            site(0, Kind::Read, 3 << 20, [0, 8, 0]),
+            site(1, Kind::Write, 1 << 20, [616, 8, 0]),
+            site(2, Kind::Read, (1 << 20) + 616 * from, [row, 8, 0]),
+        ];
+        agree(
+            &hierarchy,
+            &[Node::Loop(80, vec![Node::Loop(50, rows)])],
+            Options::default(),
+        );
+    }
+}
+
+#[test]
+fn rows_that_are_prefetched_or_go_through_more_than_one_cache_agree() {
+    let level = |name, sets: u64| Level::new(name, sets * 8 * 64, 64, 8);
+    for kind in [Kind::Prefetch, Kind::Read] {
+        let rows = vec![
+            site(0, Kind::Read, 3 << 20, [0, 8, 0]),
+            site(1, kind, (1 << 20) + 64, [616, 8, 0]),
+            site(2, Kind::Write, 1 << 20, [616, 8, 0]),
+        ];
+        let nodes = [Node::Loop(80, vec![Node::Loop(50, rows)])];
+        agree(&Hierarchy::of(vec![level("L1", 8)]), &nodes, Options::default());
+        agree(
+            &Hierarchy::of(vec![level("L1", 8), level("L2", 32)]),
+            &nodes,
+            Options::default(),
+        );
+    }
+}
+
+#[test]
+fn rows_are_left_out_of_what_is_wanted_only() {
+    let hierarchy = Hierarchy::of(vec![Level::new("L1", 8 * 8 * 64, 64, 8)]);
+    let body = [Node::Loop(
+        50,
+        vec![
+            site(0, Kind::Read, 3 << 20, [0, 8, 0]),
+            site(1, Kind::Write, 1 << 20, [616, 8, 0]),
+        ],
+    )];
+    for wanted in [1, 2, 9, 10, 20, 40, 79, 80] {
+        let mut simulator = Simulator::new(&hierarchy, Options::default()).expect("a hierarchy that makes sense");
+        hand_over_some(&mut simulator, 80, wanted, &body, &[]);
+        simulator.flush();
+        let mut naive = Naive::new(&hierarchy, false, false);
+        let mut all = Vec::new();
+        expand(&[Node::Loop(wanted, body.to_vec())], &[], &mut all);
+        all.iter().for_each(|access| naive.access(access));
+        naive.flush();
+        assert_eq!(
+            without_idle_points(simulator.counts()),
+            without_idle_points(naive.counts())
+        );
+        assert!(wanted < 80 || simulator.skipped() > 0);
+    }
+}
+
+#[test]
+fn rows_with_gaps_are_not_taken_for_whole() {
+    // Of each row some lines are not used: what was in their sets before stays there.
+    let hierarchy = Hierarchy::of(vec![Level::new("L1", 8 * 8 * 64, 64, 8)]);
+    let pass = |kind| Node::Loop(64, vec![site(7, kind, 5 << 20, [64, 0, 0])]);
+    for (stride, row) in [(128, 8192 + 512), (128, 1024), (72, 1024), (72, 1032), (192, 1216)] {
+        let rows = vec![
+            site(0, Kind::Read, 3 << 20, [0, 8, 0]),
+            site(1, Kind::Read, 1 << 20, [row, stride, 0]),
+        ];
+        let nodes = [
+            pass(Kind::Write),
+            Node::Loop(90, vec![Node::Loop(6, rows)]),
+            pass(Kind::Read),
+        ];
+        agree(&hierarchy, &nodes, Options::default());
+    }
+}
+
+#[test]
+fn lines_that_only_one_of_two_rows_uses_count_once() {
+    // Rows overlap, and each passes over lines that the one before or behind it uses: the last one's are used by none.
+    let hierarchy = Hierarchy::of(vec![Level::new("L1", 6 * 16 * 64, 64, 16)]);
+    for (row, trips) in [(-576, 38), (576, 38), (-576, 60), (-640, 60)] {
+        for old in 0..6 {
+            let before = Node::Loop(4, vec![site(7, Kind::Write, (3 << 20) + 64 * old, [64, 0, 0])]);
+            let rows = vec![
+                Node::Loop(13, vec![site(0, Kind::Read, (1 << 20) + 64, [row, 77, 0])]),
+                site(1, Kind::Read, (3 << 20) + 64 * old + 128, [0; DEEPEST]),
+                site(2, Kind::Read, (5 << 20) + 24, [row, 0, 0]),
+            ];
+            let nodes = [before, Node::Loop(trips, rows)];
+            assert!(agree(&hierarchy, &nodes, Options::default()) > 0);
+        }
+    }
+}
+
+#[test]
+fn sets_that_no_row_comes_to_stay_as_they_are() {
+    // Rows are as far apart as the cache is large: they are in the same sets, and in the others is what is right of them.
+    let hierarchy = Hierarchy::of(vec![Level::new("L1", 32 * 4 * 64, 64, 4)]);
+    let rows = (1 << 20) + (100 << 11);
+    for (row, length, least) in [
+        (2048, 50, 60),
+        (-2048, 50, 60),
+        (4096, 120, 60),
+        (1024, 30, 60),
+        (2056, 50, 0),
+    ] {
+        let pass = |kind| {
+            let beside = site(7, kind, rows + 1408, [row, 64, 0]);
+            Node::Loop(8, vec![Node::Loop(8, vec![beside])])
+        };
+        let body = vec![
+            site(0, Kind::Read, (3 << 20) + 576, [0, 8, 0]),
+            site(1, Kind::Write, rows + 24, [row, 8, 0]),
+        ];
+        let go_by = Node::Loop(90, vec![Node::Loop(length, body)]);
+        let nodes = [pass(Kind::Write), go_by, pass(Kind::Read)];
+        let left_out = agree(&hierarchy, &nodes, Options::default());
+        assert!(
+            left_out >= least * 2 * length,
+            "{left_out} of rows of {length}, {row} apart"
+        );
+    }
+}
+
 fn a_site() -> impl Strategy<Value = Site> {
     let kind = prop_oneof![8 => Just(Kind::Read), 5 => Just(Kind::Write), 1 => Just(Kind::Prefetch)];
     let size = prop_oneof![8 => Just(8u32), 1 => Just(4), 1 => Just(1), 1 => 0..40u32];
@@ -349,6 +580,59 @@ fn a_level() -> impl Strategy<Value = Level> {
     )
 }
 
+/// Rows that go by rows that stay: how far from one to the next, and what is done to each.
+fn a_stream() -> impl Strategy<Value = Vec<Node>> {
+    let row = prop_oneof![4 => (20..80i64).prop_map(|i| 8 * i), 2 => (2..10i64).prop_map(|i| 64 * i), 1 => 100..700i64];
+    let one = (
+        0..6u32,
+        prop::bool::weighted(0.4),
+        prop_oneof![6 => Just(8u32), 1 => Just(4), 1 => 1..24u32],
+        // Of which array, and where in its row.
+        prop_oneof![3 => Just(0u64), 3 => Just(1), 1 => Just(2)],
+        prop_oneof![3 => (0..6u64).prop_map(|i| 8 * i), 1 => 0..700u64],
+        prop_oneof![8 => Just(8i64), 1 => Just(16), 1 => Just(-8), 1 => Just(64), 1 => Just(0), 1 => -90..90i64],
+    );
+    let sites = |most| prop::collection::vec(one.clone(), 0..most);
+    let shape = (row, any::<bool>(), 1..60u64, 8..120u64);
+    // What has been there before, and is used in the end.
+    let other = (0..3u64, -2..40i64, 1..60u64, select(vec![64i64, -64, 8, 200]));
+    let others = || prop::collection::vec(other.clone(), 0..3);
+    (
+        shape,
+        sites(3),
+        prop::collection::vec(one.clone(), 1..4),
+        sites(3),
+        others(),
+        others(),
+    )
+        .prop_map(|((row, up, length, trips), head, inner, tail, before, after)| {
+            let outer = if up { row } else { -row };
+            let array = |at: u64| (1 << 30) + (at << 20) + 24;
+            let a_site = |&(point, is_write, size, at, offset, stride): &(u32, bool, u32, u64, u64, i64), is_inner| {
+                let kind = if is_write { Kind::Write } else { Kind::Read };
+                Node::Site(Site {
+                    point: point * 2 + kind as u32,
+                    kind,
+                    size,
+                    base: array(at) + offset,
+                    // The first array stays.
+                    strides: [if at == 0 { 0 } else { outer }, if is_inner { stride } else { 0 }, 0],
+                })
+            };
+            let mut body: Vec<Node> = head.iter().map(|one| a_site(one, false)).collect();
+            body.push(Node::Loop(length, inner.iter().map(|one| a_site(one, true)).collect()));
+            body.extend(tail.iter().map(|one| a_site(one, false)));
+            let pass = |&(at, row, trips, stride): &(u64, i64, u64, i64)| {
+                let base = array(at).wrapping_add_signed(row * outer);
+                Node::Loop(trips, vec![site(20, Kind::Write, base, [stride, 0, 0])])
+            };
+            let mut nodes: Vec<Node> = before.iter().map(pass).collect();
+            nodes.push(Node::Loop(trips, body));
+            nodes.extend(after.iter().map(pass));
+            nodes
+        })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
@@ -366,6 +650,37 @@ proptest! {
         prop_assume!(hierarchy.check().is_ok());
         let options = Options { evictors, classes, premature, no_skip, one_by_one, ..Options::default() };
         agree_in(space, &hierarchy, &nests, options);
+    }
+
+    /// Rows that go by, in caches that hold a few of them, twice.
+    #[test]
+    fn streams_agree(
+        sets in prop_oneof![3 => 1..20u64, 1 => select(vec![8u64, 16])],
+        ways in prop_oneof![1 => 1..17u32, 2 => select(vec![4u32, 8, 16])],
+        line in prop_oneof![4 => Just(64u32), 1 => Just(32), 1 => Just(128)],
+        write in prop_oneof![4 => Just(Write::Back), 1 => Just(Write::None), 1 => Just(Write::Through)],
+        allocate in prop::bool::weighted(0.9),
+        (first, second) in (a_stream(), a_stream()),
+        (evictors, space) in (prop::bool::weighted(0.1), 0..2u32),
+    ) {
+        let level = Level { write, allocate, ..Level::new("L1", sets * u64::from(ways * line), line, ways) };
+        let options = Options { evictors, ..Options::default() };
+        agree_in(space, &Hierarchy::of(vec![level]), &[first, second].concat(), options);
+    }
+
+    /// Steps of a factorisation, in caches of all shapes.
+    #[test]
+    fn factorisations_agree(
+        n in 4..70u64,
+        pad in 0..20i64,
+        sets in 1..20u64,
+        ways in select(vec![2u32, 4, 8, 16]),
+        line in select(vec![32u32, 64, 128]),
+        ahead in any::<bool>(),
+    ) {
+        let level = Level::new("L1", sets * u64::from(ways * line), line, ways);
+        let nodes = factorisation(n, n as i64 * 8 + pad * 8, n.min(6), ahead);
+        agree(&Hierarchy::of(vec![level]), &nodes, Options::default());
     }
 
     /// Products of all shapes, in caches about as large as a column or a row.

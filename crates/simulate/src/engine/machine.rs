@@ -104,6 +104,15 @@ pub(super) struct Mark {
     evictors: Option<Words>,
 }
 
+impl Mark {
+    pub fn leave_out_evictions(&mut self) {
+        for counts in &mut self.points {
+            (counts.evictions, counts.used_bytes, counts.writebacks) = (0, 0, 0);
+        }
+        self.traffic.writebacks = 0;
+    }
+}
+
 /// What is counted less often.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
@@ -232,6 +241,11 @@ fn count_miss(counts: &mut PointCounts, class: Option<Class>) {
 }
 
 impl Ledger {
+    /// It is wanted who evicts whom.
+    pub fn has_evictors(&self) -> bool {
+        self.evictors.is_some()
+    }
+
     /// The counts of a point, made if it is new.
     #[inline(always)]
     fn point(&mut self, point: u32) -> &mut PointCounts {

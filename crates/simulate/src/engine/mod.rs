@@ -15,6 +15,7 @@ mod looped;
 mod machine;
 mod shadow;
 mod steps;
+mod stream;
 mod warp;
 mod words;
 
@@ -24,6 +25,7 @@ use cache::Cache;
 use dwell::Dwell;
 use machine::{LevelState, Machine, Origin};
 use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Repeat, Thread};
+use stream::Stream;
 use warp::Watch;
 
 /// What is wanted of a simulation.
@@ -46,6 +48,7 @@ pub struct Options {
 /// A loop that is being replayed, and how iterations of it may be left out.
 #[derive(Debug)]
 enum Watched {
+    Stream(Stream),
     Warp(Watch),
     Dwell(Dwell),
 }
@@ -54,6 +57,7 @@ impl Watched {
     /// How many iterations should come before it is asked again; 0 if it need not be.
     fn next(&self) -> u64 {
         match self {
+            Watched::Stream(stream) => stream.next(),
             Watched::Warp(warp) => warp.next(),
             Watched::Dwell(dwell) => dwell.next(),
         }
@@ -273,9 +277,11 @@ impl AccessSink for Simulator {
     fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
         let entry = self.enter(repeat.thread);
         let Some(data) = entry.data else { return 0 };
-        let warp = Watch::new(&self.machine, data, entry.space, repeat);
-        let dwell = || Dwell::new(&self.machine, data, entry.space, repeat);
-        let Some(watch) = warp.map(Watched::Warp).or_else(|| dwell().map(Watched::Dwell)) else {
+        let (machine, space) = (&self.machine, entry.space);
+        let stream = || Stream::new(machine, data, space, repeat).map(Watched::Stream);
+        let warp = || Watch::new(machine, data, space, repeat).map(Watched::Warp);
+        let dwell = || Dwell::new(machine, data, space, repeat).map(Watched::Dwell);
+        let Some(watch) = stream().or_else(warp).or_else(dwell) else {
             return 0;
         };
         let after = watch.next();
@@ -284,14 +290,24 @@ impl AccessSink for Simulator {
         after
     }
 
-    fn iterated(&mut self, _repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
-        let Some(watch) = self.watches.last_mut() else {
+    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
+        let entry = self.enter(repeat.thread);
+        let (Some(watch), Some(data)) = (self.watches.last_mut(), entry.data) else {
             return Next::default();
         };
         let skip = match watch {
+            Watched::Stream(stream) => stream.iterated(&mut self.machine, iterations, left),
             Watched::Warp(warp) => warp.iterated(&mut self.machine, iterations, left),
             Watched::Dwell(dwell) => dwell.iterated(&mut self.machine, iterations, left),
         };
+        if skip == 0 && matches!(watch, Watched::Stream(_)) && watch.next() == 0 {
+            // It is no stream after all. What is left moves as the whole does, within the same bounds.
+            let rest = Repeat { trips: left, ..*repeat };
+            let warp = Watch::new(&self.machine, data, entry.space, &rest);
+            if let Some(warp) = warp {
+                *watch = Watched::Warp(warp);
+            }
+        }
         Next {
             skip,
             after: watch.next(),

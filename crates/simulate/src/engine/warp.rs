@@ -33,7 +33,7 @@ pub(super) const FORGET: u64 = 2;
 const MOST_TO_FORGET: u64 = 8;
 
 /// A line that is remembered and compared costs as much as so many accesses.
-const COST: u64 = 4;
+pub(super) const COST: u64 = 4;
 /// Comparisons may take, in all, one part in so many of the time of simulating loops.
 const SHARE: u64 = 4;
 /// What they may take before there is any.
@@ -94,6 +94,13 @@ impl Counted {
     /// Whether all that has counted anything until later is in both.
     pub fn has_points_of(&self, later: &Counted) -> bool {
         self.points == later.points
+    }
+
+    /// The same but for what has been evicted.
+    pub fn without_evictions(&self) -> Counted {
+        let mut counted = self.clone();
+        counted.marks.iter_mut().for_each(Mark::leave_out_evictions);
+        counted
     }
 
     /// Counts what was counted until later so many times more.
@@ -161,7 +168,7 @@ fn gcd(a: u64, b: u64) -> u64 {
 }
 
 /// The least period that is a multiple of `period` and in which `distance` per iteration becomes a multiple of `modulus`.
-fn lengthen(period: u64, distance: u64, modulus: u64) -> Option<u64> {
+pub(super) fn lengthen(period: u64, distance: u64, modulus: u64) -> Option<u64> {
     let moved = period.wrapping_mul(distance);
     // Distances are modulo 2^64; taking the nearer way round keeps this right for all sizes of caches.
     let moved = moved.min(moved.wrapping_neg()) % modulus;

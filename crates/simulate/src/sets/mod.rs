@@ -229,6 +229,14 @@ impl AnySets {
             _ => false,
         }
     }
+    /// Whether all lines are as they should be; only for LRU of few ways.
+    pub fn all_lines(&self, look: impl FnMut(u64) -> bool) -> bool {
+        lru!(self, sets => sets.lines().all(look), else false)
+    }
+    /// Shows all lines, and takes out those that are not to stay. The order of the others remains; only for LRU of few ways.
+    pub fn retain(&mut self, stays: impl FnMut(u64, &Meta) -> bool) {
+        lru!(self, sets => sets.retain(stays), else {});
+    }
     /// Takes all lines out.
     pub fn clear(&mut self) {
         ordered!(self, sets => sets.clear(), else {});

@@ -121,6 +121,11 @@ impl<const N: usize> Set<N> {
         four.copy_from_slice(&<[u32; 4]>::from(after));
         self.high[way] = (line >> 32) as u32;
     }
+
+    fn free(&mut self, way: usize) {
+        self.put(way, FREE);
+        self.stamps[way] = BEGIN + way as u64;
+    }
 }
 
 /// What coming to a line finds.
@@ -210,6 +215,24 @@ impl<const N: usize, const MOVE: bool, const FULL: bool> StampedSets<N, MOVE, FU
         let ways = stamps.into_iter().skip(N - self.ways);
         let lines = ways.map(move |stamp| (set.line(stamp as usize % N), set.meta[stamp as usize % N]));
         lines.take_while(|&(line, _)| line != FREE)
+    }
+
+    /// All lines, in no order.
+    pub fn lines(&self) -> impl Iterator<Item = u64> + '_ {
+        let lines = |set| (0..self.ways).map(move |way| Set::line(set, way));
+        self.sets.iter().flat_map(lines).filter(|&line| line != FREE)
+    }
+
+    /// Shows all lines, and takes out those that are not to stay.
+    pub fn retain(&mut self, mut stays: impl FnMut(u64, &Meta) -> bool) {
+        for set in &mut self.sets {
+            for way in 0..self.ways {
+                let line = set.line(way);
+                if line != FREE && !stays(line, &set.meta[way]) {
+                    set.free(way);
+                }
+            }
+        }
     }
 
     /// Shows all lines beside what they were before, unless there are some that were not there. Returns whether each was as it should be.
@@ -325,8 +348,7 @@ impl<const N: usize, const MOVE: bool, const FULL: bool> Sets for StampedSets<N,
         let at = self.set(line);
         let set = &mut self.sets[at];
         let way = set.way(line)?;
-        set.put(way, FREE);
-        set.stamps[way] = BEGIN + way as u64;
+        set.free(way);
         Some(self.slot(at, way))
     }
 

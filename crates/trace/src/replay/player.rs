@@ -12,7 +12,7 @@ use crate::Error;
 use memtrail_collect::{Counter, DecodeError, Expander, Kinds, Records, Segment, State, ThreadDecoder};
 use memtrail_descriptor::{Definition, Dictionary, Events};
 use memtrail_model::{AccessSink, Next, Thread};
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 /// Decodes the chunks of a part, one after the other.
 pub(super) struct Player<'k, S: AccessSink> {
@@ -135,7 +135,7 @@ impl<'k, S: AccessSink> Player<'k, S> {
                 kinds: kinds(&stream.events.dictionary, known),
                 failed: None,
                 nests: Vec::new(),
-                uneven: HashSet::new(),
+                uneven: HashMap::new(),
             };
             let expanded = walk(stream, head.words, &mut driver);
             if let Some(source) = driver.failed {
@@ -251,8 +251,33 @@ struct Driver<'d, 'k, S: AccessSink> {
     repeats: bool,
     /// The loops that the sink is asked about, innermost last.
     nests: Vec<Nest>,
-    /// Kinds of loops that were looked at, to no avail.
-    uneven: HashSet<u32>,
+    /// Kinds of loops that were looked at to no avail.
+    uneven: HashMap<u32, Uneven>,
+}
+
+/// A kind of loop that was looked at to no avail. It may be otherwise where it has more iterations, or begins elsewhere.
+#[derive(Default)]
+struct Uneven {
+    /// How often it comes before it is looked at again, and how often it came between the last two times.
+    pause: u64,
+    last_pause: u64,
+}
+
+impl Uneven {
+    const LONGEST_PAUSE: u64 = 4096;
+
+    /// It comes: whether it is not to be looked at.
+    fn pauses(&mut self) -> bool {
+        let pauses = self.pause > 0;
+        self.pause -= u64::from(pauses);
+        pauses
+    }
+
+    /// It was to no avail again.
+    fn pause(&mut self) {
+        self.last_pause = (2 * self.last_pause + 1).min(Uneven::LONGEST_PAUSE);
+        self.pause = self.last_pause;
+    }
 }
 
 impl<S: AccessSink> Driver<'_, '_, S> {
@@ -322,21 +347,23 @@ impl<S: AccessSink> Drive for Driver<'_, '_, S> {
         if !self.repeats {
             return 0;
         }
+        if self.uneven.get_mut(&kind).is_some_and(Uneven::pauses) {
+            return 0;
+        }
         let first = LeafName::of(first_leaf(dictionary, kind));
-        let tried = self.uneven.contains(&kind) || !matches!(first, LeafName::Block { .. });
-        if tried || !self.settle() {
+        if !matches!(first, LeafName::Block { .. }) || !self.settle() {
             return 0;
         }
         let carried = self.decoder.state().carried;
         let Some(nest) = Nest::of(self.known, dictionary, kind, parameters, carried) else {
-            self.uneven.insert(kind);
+            self.uneven.entry(kind).or_default().pause();
             return 0;
         };
         let after = self.expander.flush().enters(&nest.repeat(self.thread));
         if after > 0 {
             self.nests.push(nest);
         } else {
-            self.uneven.insert(kind);
+            self.uneven.entry(kind).or_default().pause();
         }
         after
     }
@@ -370,4 +397,23 @@ fn promise<S: AccessSink>(expander: &mut Expander<'_, Gate<S>>, skip: u64, promi
     // One more than promised, to notice it.
     let most = promised.saturating_add(1).min(skip.saturating_add(gate.wanted));
     expander.set_limit(most);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uneven_loops_are_looked_at_again_ever_more_rarely() {
+        let mut uneven = Uneven::default();
+        let mut looked_at = Vec::new();
+        for time in 0..20_000 {
+            if !uneven.pauses() {
+                looked_at.push(time);
+                uneven.pause();
+            }
+        }
+        assert_eq!(looked_at[..5], [0, 2, 6, 14, 30]);
+        assert_eq!(looked_at.len(), 15);
+    }
 }
