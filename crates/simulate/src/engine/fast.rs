@@ -177,7 +177,7 @@ fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
     }
     let traits = *pass.traits;
     let dirty = if COMMON { DIRTY } else { traits.dirty };
-    let (begin, mut misses, mut writes) = (sets.time(), 0, 0);
+    let (begin, missed_before, mut writes) = (sets.time(), pass.log.len(), 0);
     let mut time = begin;
     for access in batch {
         let Some((line, bits)) = plain::<COMMON>(access, &traits, space) else {
@@ -188,10 +188,9 @@ fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
         };
         time += S::TICK;
         // A read is 0, a write is 1, and it is nothing else.
-        let is_write = access.kind as u64;
-        let flags = dirty & is_write as u32;
+        let is_write = access.kind as u32;
+        let flags = dirty & is_write;
         let Some((slot, meta)) = sets.look_up_at(line, time) else {
-            misses += 1;
             pass.miss::<CLASSES>(sets, time, (line, bits, access.point.0), flags, is_write != 0);
             continue;
         };
@@ -211,8 +210,9 @@ fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
     }
     sets.set_time(time);
     let done = ((time - begin) / S::TICK) as usize;
-    pass.ledger.traffic.writes.requests += writes;
-    pass.ledger.traffic.reads.requests += (done - misses) as u64 - writes;
+    let misses = pass.log.len() - missed_before;
+    pass.ledger.traffic.writes.requests += u64::from(writes);
+    pass.ledger.traffic.reads.requests += (done - misses) as u64 - u64::from(writes);
     done
 }
 

@@ -66,10 +66,13 @@ impl Origin {
     }
 }
 
-/// Hits of a reference point that are not in the ledger yet: apart from its other counts, and in one word, so that many fit into a cache. The upper half counts
-/// those that were spatial.
+/// Hits of a reference point that are not in the ledger yet: apart from its other counts, and short, so that many fit into a cache.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Hits(u64);
+pub(super) struct Hits {
+    all: u32,
+    /// Those that were spatial.
+    spatial: u32,
+}
 
 impl Hits {
     /// No more than this are counted before they are entered in the ledger.
@@ -77,12 +80,13 @@ impl Hits {
 
     #[inline(always)]
     pub fn count(&mut self, spatial: bool) {
-        self.0 += 1 + (u64::from(spatial) << 32);
+        self.all += 1;
+        self.spatial += u32::from(spatial);
     }
 
     fn add_to(self, counts: &mut PointCounts) {
-        counts.hits += self.0 & Hits::MOST;
-        counts.spatial_hits += self.0 >> 32;
+        counts.hits += u64::from(self.all);
+        counts.spatial_hits += u64::from(self.spatial);
     }
 }
 
@@ -173,7 +177,7 @@ impl LevelState {
 
     /// Enters all hits in the ledger.
     fn enter(&mut self) {
-        for (point, hits) in self.hits.iter_mut().enumerate().filter(|(_, hits)| hits.0 > 0) {
+        for (point, hits) in self.hits.iter_mut().enumerate().filter(|(_, hits)| hits.all > 0) {
             std::mem::take(hits).add_to(self.ledger.point(point as u32));
         }
         self.hits_at_most = 0;
@@ -816,7 +820,8 @@ mod tests {
         for _ in 0..3 {
             // As if there had been so many, all of them spatial.
             level.expect(u32::MAX as usize);
-            level.hits[1].0 += Hits::MOST << 32 | Hits::MOST;
+            level.hits[1].all += u32::MAX;
+            level.hits[1].spatial += u32::MAX;
         }
         level.expect(2);
         level.hits[1].count(false);
