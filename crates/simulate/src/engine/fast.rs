@@ -75,6 +75,28 @@ impl Pass<'_> {
         flags: u32,
         is_write: bool,
     ) -> u32 {
+        self.bring::<CLASSES>(sets, time, (line, bits, point), flags, is_write)
+    }
+
+    /// The same for an access of the program, in as few arguments as there are registers for them.
+    #[cold]
+    #[inline(never)]
+    fn miss_of<const CLASSES: bool>(&mut self, sets: &mut impl Sets, time: u64, line: u64, bits: u64, access: &Access) {
+        // A read is 0, a write is 1, and it is nothing else.
+        let is_write = access.kind as u32;
+        let flags = self.traits.dirty & is_write;
+        self.bring::<CLASSES>(sets, time, (line, bits, access.point.0), flags, is_write != 0);
+    }
+
+    #[inline(always)]
+    fn bring<const CLASSES: bool>(
+        &mut self,
+        sets: &mut impl Sets,
+        time: u64,
+        (line, bits, point): (u64, u64, u32),
+        flags: u32,
+        is_write: bool,
+    ) -> u32 {
         let meta = Meta {
             touched: bits,
             owner: point,
@@ -187,18 +209,17 @@ fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
             break;
         };
         time += S::TICK;
-        // A read is 0, a write is 1, and it is nothing else.
-        let is_write = access.kind as u32;
-        let flags = dirty & is_write;
         let Some((slot, meta)) = sets.look_up_at(line, time) else {
-            pass.miss::<CLASSES>(sets, time, (line, bits, access.point.0), flags, is_write != 0);
+            pass.miss_of::<CLASSES>(sets, time, line, bits, access);
             continue;
         };
+        // A read is 0, a write is 1, and it is nothing else.
+        let is_write = access.kind as u32;
         writes += is_write;
         let touched = meta.touched | bits;
         counts.count(touched != meta.touched);
         meta.touched = touched;
-        meta.flags |= flags;
+        meta.flags |= dirty & is_write;
         if !COMMON {
             pass.ledger.find(meta, access.point.0);
         }

@@ -241,15 +241,16 @@ impl Ledger {
     fn point(&mut self, point: u32) -> &mut PointCounts {
         let at = point as usize;
         if self.points.len() <= at {
-            self.make_room(at);
+            return self.new_point(at);
         }
         &mut self.points[at]
     }
 
     #[cold]
     #[inline(never)]
-    fn make_room(&mut self, at: usize) {
+    fn new_point(&mut self, at: usize) -> &mut PointCounts {
         self.points.resize(at + 1, PointCounts::default());
+        &mut self.points[at]
     }
 
     /// The counter of a kind of request.
