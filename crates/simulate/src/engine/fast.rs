@@ -52,7 +52,7 @@ impl Pass<'_> {
     fn request<const CLASSES: bool>(&mut self, sets: &mut impl Sets, counts: &mut [Hits], asked: &Missed) {
         let time = sets.tick();
         let Some((slot, meta)) = sets.look_up_at(asked.line, time) else {
-            self.miss::<CLASSES>(sets, time, (asked.line, asked.bits, asked.point), 0, false);
+            self.miss_again::<CLASSES>(sets, time, asked);
             return;
         };
         counts[asked.point as usize].count(asked.bits & !meta.touched != 0);
@@ -86,6 +86,13 @@ impl Pass<'_> {
         let is_write = access.kind as u32;
         let flags = self.traits.dirty & is_write;
         self.bring::<CLASSES>(sets, time, (line, bits, access.point.0), flags, is_write != 0);
+    }
+
+    /// The same for what the level above has missed.
+    #[cold]
+    #[inline(never)]
+    fn miss_again<const CLASSES: bool>(&mut self, sets: &mut impl Sets, time: u64, asked: &Missed) {
+        self.bring::<CLASSES>(sets, time, (asked.line, asked.bits, asked.point), 0, false);
     }
 
     #[inline(always)]
@@ -311,7 +318,8 @@ impl Machine {
     pub fn settle(&mut self, at: usize) {
         let cache = &mut self.caches[at];
         let ledger = &mut self.levels[cache.level].ledger;
-        ledger.settle(&cache.traits, &mut cache.gone, self.logs.0.all());
+        let classes = cache.shadow.is_some();
+        ledger.settle(&cache.traits, &mut cache.gone, classes, self.logs.0.all());
     }
 
     /// Takes what a first cache has missed through the levels below.

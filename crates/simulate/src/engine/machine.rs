@@ -319,6 +319,12 @@ impl Ledger {
         if let Some(evictors) = &mut self.evictors {
             *evictors.at(pair(old.owner, by)) += times;
         }
+        self.gave_up(traits, old, times)
+    }
+
+    /// The same, whoever evicted them.
+    #[inline(always)]
+    fn gave_up(&mut self, traits: &Traits, old: &Meta, times: u64) -> &mut PointCounts {
         let counts = self.point(old.owner);
         counts.evictions += times;
         counts.used_bytes += traits.used_bytes(old) * times;
@@ -334,23 +340,45 @@ impl Ledger {
         self.evicted(traits, old, by, times).writebacks += written_back;
     }
 
-    /// Counts what a cache has missed.
+    /// Counts what a cache has missed. `classes`: and why.
+    pub fn settle(&mut self, traits: &Traits, gone: &mut Option<WordMap<u64>>, classes: bool, log: &[Missed]) {
+        if classes || gone.is_some() || self.evictors.is_some() {
+            self.settle_all::<true>(traits, gone, log);
+        } else {
+            self.settle_all::<false>(traits, gone, log);
+        }
+    }
+
+    /// `MORE`: somebody wants to know why, and by whom.
     #[inline(never)]
-    pub fn settle(&mut self, traits: &Traits, gone: &mut Option<WordMap<u64>>, log: &[Missed]) {
-        let (mut asked_for, mut writes) = (0, 0);
+    fn settle_all<const MORE: bool>(&mut self, traits: &Traits, gone: &mut Option<WordMap<u64>>, log: &[Missed]) {
+        let (mut asked_for, mut writes, mut written_back) = (0, 0, 0);
         for missed in log {
             if missed.is_asked_for {
                 asked_for += 1;
                 writes += u64::from(missed.is_write);
-                count_miss(self.point(missed.point), missed.class);
-                self.missed_again(gone, missed.line);
+                count_miss(self.point(missed.point), missed.class.filter(|_| MORE));
+                if MORE {
+                    self.missed_again(gone, missed.line);
+                }
             }
-            forget(gone, missed.line);
+            if MORE {
+                forget(gone, missed.line);
+            }
             if let Some((line, old)) = missed.evicted() {
-                self.replaced(traits, old, missed.point, 1);
-                lose(gone, line, old, missed.point);
+                // Without a branch, which could not be foreseen.
+                let is_dirty = u64::from(old.flags & DIRTY != 0);
+                written_back += is_dirty;
+                let counts = if MORE {
+                    lose(gone, line, old, missed.point);
+                    self.evicted(traits, old, missed.point, 1)
+                } else {
+                    self.gave_up(traits, old, 1)
+                };
+                counts.writebacks += is_dirty;
             }
         }
+        self.traffic.writebacks += written_back;
         self.traffic.writes += Requests::missed(writes);
         self.traffic.reads += Requests::missed(asked_for - writes);
     }
