@@ -341,6 +341,32 @@ fn write_backs_pass_by_a_level_into_an_exclusive_one() {
     same(&hierarchy, &random_stream(5_000, 512), true);
 }
 
+/// What is asked for by itself, level by level: in short batches, what a level misses often begins with a line that was written back to it.
+#[test]
+fn every_option_by_itself() {
+    let hierarchy = Hierarchy::of(vec![Level::new("L1", 512, 64, 8), Level::new("L2", 1024, 64, 8)]);
+    let mut accesses = random_stream(20_000, 4 << 10).accesses();
+    accesses.retain(|access| matches!(access.kind, Kind::Read | Kind::Write));
+    accesses.iter_mut().for_each(|access| access.thread = Thread(0));
+    let stream = Stream {
+        pieces: vec![Piece::Accesses(accesses)],
+        spaces: Vec::new(),
+    };
+    for which in 0..4 {
+        let options = Options {
+            evictors: which == 1,
+            classes: which == 2,
+            premature: which == 3,
+            ..Options::default()
+        };
+        let expected = naively(&hierarchy, &stream, options);
+        for batch in [3, 512] {
+            let got = simulated(&hierarchy, &stream, options, batch);
+            assert!(got == expected, "option {which}, batches of {batch}");
+        }
+    }
+}
+
 /// Iterations are indeed left out, or the nests above would show nothing: a row of 64 lines, again and again, each time a row further on.
 #[test]
 fn iterations_of_a_nest_are_left_out() {

@@ -52,7 +52,7 @@ impl Pass<'_> {
     fn request<const CLASSES: bool>(&mut self, sets: &mut impl Sets, counts: &mut [Hits], asked: &Missed) {
         let time = sets.tick();
         let Some((slot, meta)) = sets.look_up_at(asked.line, time) else {
-            self.miss::<CLASSES>(sets, time, (asked.line, asked.bits, asked.point), 0, false);
+            self.miss_again::<CLASSES>(sets, time, asked);
             return;
         };
         counts[asked.point as usize].count(asked.bits & !meta.touched != 0);
@@ -68,6 +68,35 @@ impl Pass<'_> {
     #[cold]
     #[inline(never)]
     pub fn miss<const CLASSES: bool>(
+        &mut self,
+        sets: &mut impl Sets,
+        time: u64,
+        (line, bits, point): (u64, u64, u32),
+        flags: u32,
+        is_write: bool,
+    ) -> u32 {
+        self.bring::<CLASSES>(sets, time, (line, bits, point), flags, is_write)
+    }
+
+    /// The same for an access of the program, in as few arguments as there are registers for them.
+    #[cold]
+    #[inline(never)]
+    fn miss_of<const CLASSES: bool>(&mut self, sets: &mut impl Sets, time: u64, line: u64, bits: u64, access: &Access) {
+        // A read is 0, a write is 1, and it is nothing else.
+        let is_write = access.kind as u32;
+        let flags = self.traits.dirty & is_write;
+        self.bring::<CLASSES>(sets, time, (line, bits, access.point.0), flags, is_write != 0);
+    }
+
+    /// The same for what the level above has missed.
+    #[cold]
+    #[inline(never)]
+    fn miss_again<const CLASSES: bool>(&mut self, sets: &mut impl Sets, time: u64, asked: &Missed) {
+        self.bring::<CLASSES>(sets, time, (asked.line, asked.bits, asked.point), 0, false);
+    }
+
+    #[inline(always)]
+    fn bring<const CLASSES: bool>(
         &mut self,
         sets: &mut impl Sets,
         time: u64,
@@ -177,7 +206,7 @@ fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
     }
     let traits = *pass.traits;
     let dirty = if COMMON { DIRTY } else { traits.dirty };
-    let (begin, mut misses, mut writes) = (sets.time(), 0, 0);
+    let (begin, missed_before, mut writes) = (sets.time(), pass.log.len(), 0);
     let mut time = begin;
     for access in batch {
         let Some((line, bits)) = plain::<COMMON>(access, &traits, space) else {
@@ -187,19 +216,17 @@ fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
             break;
         };
         time += S::TICK;
-        // A read is 0, a write is 1, and it is nothing else.
-        let is_write = access.kind as u64;
-        let flags = dirty & is_write as u32;
         let Some((slot, meta)) = sets.look_up_at(line, time) else {
-            misses += 1;
-            pass.miss::<CLASSES>(sets, time, (line, bits, access.point.0), flags, is_write != 0);
+            pass.miss_of::<CLASSES>(sets, time, line, bits, access);
             continue;
         };
+        // A read is 0, a write is 1, and it is nothing else.
+        let is_write = access.kind as u32;
         writes += is_write;
         let touched = meta.touched | bits;
         counts.count(touched != meta.touched);
         meta.touched = touched;
-        meta.flags |= flags;
+        meta.flags |= dirty & is_write;
         if !COMMON {
             pass.ledger.find(meta, access.point.0);
         }
@@ -211,8 +238,9 @@ fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
     }
     sets.set_time(time);
     let done = ((time - begin) / S::TICK) as usize;
-    pass.ledger.traffic.writes.requests += writes;
-    pass.ledger.traffic.reads.requests += (done - misses) as u64 - writes;
+    let misses = pass.log.len() - missed_before;
+    pass.ledger.traffic.writes.requests += u64::from(writes);
+    pass.ledger.traffic.reads.requests += (done - misses) as u64 - u64::from(writes);
     done
 }
 
@@ -290,7 +318,8 @@ impl Machine {
     pub fn settle(&mut self, at: usize) {
         let cache = &mut self.caches[at];
         let ledger = &mut self.levels[cache.level].ledger;
-        ledger.settle(&cache.traits, &mut cache.gone, self.logs.0.all());
+        let classes = cache.shadow.is_some();
+        ledger.settle(&cache.traits, &mut cache.gone, classes, self.logs.0.all());
     }
 
     /// Takes what a first cache has missed through the levels below.

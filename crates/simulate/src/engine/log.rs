@@ -23,13 +23,9 @@ pub(super) struct Missed {
     /// It has to be asked for: it was not written back from above.
     pub is_asked_for: bool,
     pub class: Option<Class>,
-    /// The line that was there before, or [`NOTHING`], and what was known of it.
-    old_line: u64,
-    old: Meta,
+    /// The line that was there before, if there was one, and what was known of it.
+    evicted: Option<(u64, Meta)>,
 }
-
-/// No line has this number.
-const NOTHING: u64 = u64::MAX;
 
 impl Missed {
     pub fn new(line: u64, bits: u64, point: u32, is_write: bool) -> Missed {
@@ -40,28 +36,27 @@ impl Missed {
             is_write,
             is_asked_for: true,
             class: None,
-            old_line: NOTHING,
-            old: Meta::default(),
+            evicted: None,
         }
     }
 
     /// It has been placed where another line was, or none.
     #[inline(always)]
     pub fn evicting(self, evicted: Option<(u64, Meta)>) -> Missed {
-        let (old_line, old) = evicted.unwrap_or((NOTHING, Meta::default()));
-        Missed { old_line, old, ..self }
+        Missed { evicted, ..self }
     }
 
     /// The line that had to go, and what was known of it.
     #[inline(always)]
     pub fn evicted(&self) -> Option<(u64, &Meta)> {
-        (self.old_line != NOTHING).then_some((self.old_line, &self.old))
+        self.evicted.as_ref().map(|(line, old)| (*line, old))
     }
 
     /// The line that is written back, and who owned it.
     #[inline(always)]
     pub fn written_back(&self) -> Option<(u64, u32)> {
-        (self.old.flags & DIRTY != 0).then_some((self.old_line, self.old.owner))
+        let dirty = self.evicted().filter(|(_, old)| old.flags & DIRTY != 0);
+        dirty.map(|(line, old)| (line, old.owner))
     }
 }
 
@@ -77,7 +72,7 @@ impl Log {
     pub fn make_room(&mut self, more: usize) {
         let all = self.len + more;
         if self.missed.len() < all {
-            self.missed.resize(all, Missed::new(NOTHING, 0, 0, false));
+            self.missed.resize(all, Missed::new(0, 0, 0, false));
         }
     }
 

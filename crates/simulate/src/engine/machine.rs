@@ -66,10 +66,13 @@ impl Origin {
     }
 }
 
-/// Hits of a reference point that are not in the ledger yet: apart from its other counts, and in one word, so that many fit into a cache. The upper half counts
-/// those that were spatial.
+/// Hits of a reference point that are not in the ledger yet: apart from its other counts, and short, so that many fit into a cache.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Hits(u64);
+pub(super) struct Hits {
+    all: u32,
+    /// Those that were spatial.
+    spatial: u32,
+}
 
 impl Hits {
     /// No more than this are counted before they are entered in the ledger.
@@ -77,12 +80,13 @@ impl Hits {
 
     #[inline(always)]
     pub fn count(&mut self, spatial: bool) {
-        self.0 += 1 + (u64::from(spatial) << 32);
+        self.all += 1;
+        self.spatial += u32::from(spatial);
     }
 
     fn add_to(self, counts: &mut PointCounts) {
-        counts.hits += self.0 & Hits::MOST;
-        counts.spatial_hits += self.0 >> 32;
+        counts.hits += u64::from(self.all);
+        counts.spatial_hits += u64::from(self.spatial);
     }
 }
 
@@ -182,7 +186,7 @@ impl LevelState {
 
     /// Enters all hits in the ledger.
     fn enter(&mut self) {
-        for (point, hits) in self.hits.iter_mut().enumerate().filter(|(_, hits)| hits.0 > 0) {
+        for (point, hits) in self.hits.iter_mut().enumerate().filter(|(_, hits)| hits.all > 0) {
             std::mem::take(hits).add_to(self.ledger.point(point as u32));
         }
         self.hits_at_most = 0;
@@ -251,15 +255,16 @@ impl Ledger {
     fn point(&mut self, point: u32) -> &mut PointCounts {
         let at = point as usize;
         if self.points.len() <= at {
-            self.make_room(at);
+            return self.new_point(at);
         }
         &mut self.points[at]
     }
 
     #[cold]
     #[inline(never)]
-    fn make_room(&mut self, at: usize) {
+    fn new_point(&mut self, at: usize) -> &mut PointCounts {
         self.points.resize(at + 1, PointCounts::default());
+        &mut self.points[at]
     }
 
     /// The counter of a kind of request.
@@ -328,6 +333,12 @@ impl Ledger {
         if let Some(evictors) = &mut self.evictors {
             *evictors.at(pair(old.owner, by)) += times;
         }
+        self.gave_up(traits, old, times)
+    }
+
+    /// The same, whoever evicted them.
+    #[inline(always)]
+    fn gave_up(&mut self, traits: &Traits, old: &Meta, times: u64) -> &mut PointCounts {
         let counts = self.point(old.owner);
         counts.evictions += times;
         counts.used_bytes += traits.used_bytes(old) * times;
@@ -343,23 +354,45 @@ impl Ledger {
         self.evicted(traits, old, by, times).writebacks += written_back;
     }
 
-    /// Counts what a cache has missed.
+    /// Counts what a cache has missed. `classes`: and why.
+    pub fn settle(&mut self, traits: &Traits, gone: &mut Option<WordMap<u64>>, classes: bool, log: &[Missed]) {
+        if classes || gone.is_some() || self.evictors.is_some() {
+            self.settle_all::<true>(traits, gone, log);
+        } else {
+            self.settle_all::<false>(traits, gone, log);
+        }
+    }
+
+    /// `MORE`: somebody wants to know why, and by whom.
     #[inline(never)]
-    pub fn settle(&mut self, traits: &Traits, gone: &mut Option<WordMap<u64>>, log: &[Missed]) {
-        let (mut asked_for, mut writes) = (0, 0);
+    fn settle_all<const MORE: bool>(&mut self, traits: &Traits, gone: &mut Option<WordMap<u64>>, log: &[Missed]) {
+        let (mut asked_for, mut writes, mut written_back) = (0, 0, 0);
         for missed in log {
             if missed.is_asked_for {
                 asked_for += 1;
                 writes += u64::from(missed.is_write);
-                count_miss(self.point(missed.point), missed.class);
-                self.missed_again(gone, missed.line);
+                count_miss(self.point(missed.point), missed.class.filter(|_| MORE));
+                if MORE {
+                    self.missed_again(gone, missed.line);
+                }
             }
-            forget(gone, missed.line);
+            if MORE {
+                forget(gone, missed.line);
+            }
             if let Some((line, old)) = missed.evicted() {
-                self.replaced(traits, old, missed.point, 1);
-                lose(gone, line, old, missed.point);
+                // Without a branch, which could not be foreseen.
+                let is_dirty = u64::from(old.flags & DIRTY != 0);
+                written_back += is_dirty;
+                let counts = if MORE {
+                    lose(gone, line, old, missed.point);
+                    self.evicted(traits, old, missed.point, 1)
+                } else {
+                    self.gave_up(traits, old, 1)
+                };
+                counts.writebacks += is_dirty;
             }
         }
+        self.traffic.writebacks += written_back;
         self.traffic.writes += Requests::missed(writes);
         self.traffic.reads += Requests::missed(asked_for - writes);
     }
@@ -830,7 +863,8 @@ mod tests {
         for _ in 0..3 {
             // As if there had been so many, all of them spatial.
             level.expect(u32::MAX as usize);
-            level.hits[1].0 += Hits::MOST << 32 | Hits::MOST;
+            level.hits[1].all += u32::MAX;
+            level.hits[1].spatial += u32::MAX;
         }
         level.expect(2);
         level.hits[1].count(false);

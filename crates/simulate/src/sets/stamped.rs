@@ -53,7 +53,7 @@ impl<const N: usize> Set<N> {
         }
     }
 
-    /// A bit for each way whose line has these low bits.
+    /// [`Set::STEP`] bits for each way whose line has these low bits.
     #[inline(always)]
     fn like(&self, low: u32) -> u32 {
         let low = set_splat_i32_m128i(low as i32);
@@ -62,16 +62,23 @@ impl<const N: usize> Set<N> {
             cmp_eq_mask_i32_m128i(m128i::from(lines), low)
         };
         let eight = |i| pack_i32_to_i16_m128i(four(i), if N > 4 { four(i + 4) } else { zeroed_m128i() });
-        let second = if N > 8 { eight(N - 8) } else { zeroed_m128i() };
-        move_mask_i8_m128i(pack_i16_to_i8_m128i(eight(0), second)) as u32
+        let all = if N > 8 {
+            pack_i16_to_i8_m128i(eight(0), eight(N - 8))
+        } else {
+            eight(0)
+        };
+        move_mask_i8_m128i(all) as u32
     }
+
+    /// Of up to eight ways, each has two bits.
+    const STEP: usize = if N > 8 { 1 } else { 2 };
 
     /// The way a line is in.
     #[inline(always)]
     fn way(&self, line: u64) -> Option<usize> {
         let mut like = self.like(line as u32);
         while like != 0 {
-            let way = like.trailing_zeros() as usize % N;
+            let way = like.trailing_zeros() as usize / Self::STEP % N;
             if self.high[way] == (line >> 32) as u32 {
                 return Some(way);
             }
@@ -384,13 +391,28 @@ mod tests {
     fn ways_are_compared_side_by_side() {
         fn check<const N: usize>() {
             let mut set = Set::<N>::new(N - 1);
-            assert_eq!((set.like(FREE as u32), set.last()), ((1 << N) - 1, 0));
+            // A bit for each way; of all its bits, none is without the others.
+            let like = |set: &Set<N>, low: u32| {
+                let like = set.like(low) as u64;
+                let all = (1u64 << Set::<N>::STEP) - 1;
+                let bits = (0..N).map(|way| (way, like >> (way * Set::<N>::STEP) & all));
+                let ways = bits.map(|(way, bits)| {
+                    if bits == 0 {
+                        0
+                    } else {
+                        assert_eq!(bits, all);
+                        1u32 << way
+                    }
+                });
+                ways.sum::<u32>()
+            };
+            assert_eq!((like(&set, FREE as u32), set.last()), ((1 << N) - 1, 0));
             for way in 0..N - 1 {
                 set.put(way, ((way as u64) << 32) | (7 + way as u64 % 2));
                 set.stamps[way] = BEGIN + (((100 - way as u64) * u64::from(MOST_WAYS)) | way as u64);
             }
             assert_eq!(
-                (set.like(7), set.like(8)),
+                (like(&set, 7), like(&set, 8)),
                 (0x5555 & ((1 << (N - 1)) - 1), 0xAAAA & ((1 << (N - 1)) - 1))
             );
             assert_eq!(set.last(), N - 2);
