@@ -204,7 +204,7 @@ fn measure(case: &'static Case, row: &Row, options: &Options, tools: &Tools) -> 
     let dir = &tools.dir;
     let prepared = subjects::prepare(row, options.quick, dir)?;
     let recording = dir.join(format!("{}.mtr", case.name));
-    let (_, accesses) = sizes::record(&prepared, &tools.memtrail, &recording, dir)?;
+    let accesses = sizes::record(&prepared, &tools.memtrail, &recording, dir)?.accesses;
     let in_memory = if options.quick { IN_MEMORY.1 } else { IN_MEMORY.0 };
     let speeds = speeds(tools, &prepared, &recording, in_memory, options.runs)?;
     let memtrail = text(&tools.memtrail);

@@ -104,12 +104,11 @@ pub fn run(args: &[String]) -> Outcome {
 fn measure(row: Row, options: &Options, dir: &Path, memtrail: &Path) -> Result<Measured, String> {
     let prepared = subjects::prepare(&row, options.quick, dir)?;
     let recording = dir.join(format!("{}-{}.mtr", row.name(), row.size.replace(' ', "-")));
-    let (mut native, mut recorded, mut accesses) = (Vec::new(), Vec::new(), 0);
+    let (mut native, mut recorded, mut made) = (Vec::new(), Vec::new(), Made::default());
     for _ in 0..options.runs {
         native.push(timed(&prepared, &[], dir)?);
-        let (wall, counted) = record(&prepared, memtrail, &recording, dir)?;
-        recorded.push(wall);
-        accesses = counted;
+        made = record(&prepared, memtrail, &recording, dir)?;
+        recorded.push(made.wall);
     }
     let size = std::fs::metadata(&recording).map_err(|e| format!("{}: {e}", recording.display()))?;
     let limit = if options.quick {
@@ -118,7 +117,7 @@ fn measure(row: Row, options: &Options, dir: &Path, memtrail: &Path) -> Result<M
         PEER_ACCESSES
     };
     let packed = match options.peers {
-        true => Some(peers::pack(memtrail, &recording, limit, dir)?),
+        true => Some(peers::pack(memtrail, &recording, (made.accesses, made.threads), limit, dir)?),
         false => None,
     };
     if !options.keep {
@@ -126,7 +125,7 @@ fn measure(row: Row, options: &Options, dir: &Path, memtrail: &Path) -> Result<M
     }
     Ok(Measured {
         row,
-        accesses,
+        accesses: made.accesses,
         file_bytes: size.len(),
         native,
         recorded,
@@ -134,8 +133,17 @@ fn measure(row: Row, options: &Options, dir: &Path, memtrail: &Path) -> Result<M
     })
 }
 
-/// Records one run: its wall time, and how many accesses it made.
-pub fn record(prepared: &Prepared, memtrail: &Path, recording: &Path, dir: &Path) -> Result<(f64, u64), String> {
+/// A run that was recorded.
+#[derive(Default)]
+pub struct Made {
+    /// Wall seconds.
+    pub wall: f64,
+    pub accesses: u64,
+    pub threads: u64,
+}
+
+/// Records one run.
+pub fn record(prepared: &Prepared, memtrail: &Path, recording: &Path, dir: &Path) -> Result<Made, String> {
     let summary = dir.join("summary.json");
     // A stale summary must not pass for this run's.
     let _ = std::fs::remove_file(&summary);
@@ -154,8 +162,15 @@ pub fn record(prepared: &Prepared, memtrail: &Path, recording: &Path, dir: &Path
     let wall = timed(prepared, &wrapper, dir)?;
     let said = std::fs::read_to_string(&summary).map_err(|e| format!("{}: {e}", text(&summary)))?;
     let json: Value = serde_json::from_str(&said).map_err(|e| format!("summary: {e}"))?;
-    let accesses = json.get("accesses").and_then(Value::as_u64).filter(|n| *n > 0);
-    Ok((wall, accesses.ok_or("the summary counts no accesses")?))
+    let count = |what: &str| {
+        let counted = json.get(what).and_then(Value::as_u64).filter(|n| *n > 0);
+        counted.ok_or_else(|| format!("the summary counts no {what}"))
+    };
+    Ok(Made {
+        wall,
+        accesses: count("accesses")?,
+        threads: count("threads")?,
+    })
 }
 
 /// Wall seconds of the prepared command under `wrapper`. The environment is the prepared one and nothing else:

@@ -116,9 +116,27 @@ impl Digest {
     }
 }
 
-/// Packs the first `limit` accesses of `recording` with every peer; `dir` is for large files while it lasts.
-pub fn pack(memtrail: &Path, recording: &Path, limit: u64, dir: &Path) -> Result<Packed, String> {
-    let packed = pack_in(memtrail, recording, limit, dir);
+/// Stretches of a long run that the peers get: what a program does first is rarely what it does most.
+const STRETCHES: u64 = 4;
+
+/// Where stretches begin in each thread, and how many accesses they have: `limit` in all, evenly over a run of so many accesses and threads.
+fn stretches(accesses: u64, threads: u64, limit: u64) -> Vec<(u64, u64)> {
+    if accesses <= limit {
+        return vec![(0, limit)];
+    }
+    let apart = accesses / threads.max(1) / STRETCHES;
+    (0..STRETCHES).map(|i| (i * apart, limit / STRETCHES)).collect()
+}
+
+/// Packs at most `limit` accesses of `recording`, which has so many, of so many threads, with every peer; `dir` is for large files while it lasts.
+pub fn pack(
+    memtrail: &Path,
+    recording: &Path,
+    (accesses, threads): (u64, u64),
+    limit: u64,
+    dir: &Path,
+) -> Result<Packed, String> {
+    let packed = pack_in(memtrail, recording, &stretches(accesses, threads, limit), dir);
     for name in [BARE, SPLIT] {
         // Where it failed, or the answer was known, not every file is there.
         let _ = std::fs::remove_file(dir.join(name));
@@ -126,7 +144,7 @@ pub fn pack(memtrail: &Path, recording: &Path, limit: u64, dir: &Path) -> Result
     packed
 }
 
-fn pack_in(memtrail: &Path, recording: &Path, limit: u64, dir: &Path) -> Result<Packed, String> {
+fn pack_in(memtrail: &Path, recording: &Path, stretches: &[(u64, u64)], dir: &Path) -> Result<Packed, String> {
     let (bare, split) = (dir.join(BARE), dir.join(SPLIT));
     let create = |path: &Path| {
         let file = File::create(path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -136,12 +154,14 @@ fn pack_in(memtrail: &Path, recording: &Path, limit: u64, dir: &Path) -> Result<
     let mut out = create(&bare)?;
     let mut columns = Columns::default();
     let (mut accesses, mut digest) = (0, Digest([1, 2]));
-    replay(memtrail, recording, limit, |reference| {
-        accesses += 1;
-        digest.add(reference);
-        columns.push(reference);
-        out.write_all(&reference.address.to_le_bytes())
-    })?;
+    for &stretch in stretches {
+        replay(memtrail, recording, stretch, |reference| {
+            accesses += 1;
+            digest.add(reference);
+            columns.push(reference);
+            out.write_all(&reference.address.to_le_bytes())
+        })?;
+    }
     out.flush().map_err(failed)?;
     let known = dir.join(format!("peers-{:016x}{:016x}.json", digest.0[0], digest.0[1]));
     if let Some(packed) = recall(&known, accesses) {
@@ -207,15 +227,15 @@ impl Columns {
     }
 }
 
-/// Where accesses come from: calls `each` with the first `limit` of `recording`, in order.
+/// Where accesses come from: calls `each` with those of a stretch of `recording`, in order.
 fn replay(
     memtrail: &Path,
     recording: &Path,
-    limit: u64,
+    (from, limit): (u64, u64),
     mut each: impl FnMut(Reference) -> std::io::Result<()>,
 ) -> Result<(), String> {
     let mut dump = Command::new(memtrail)
-        .args(["dump", "--limit", &limit.to_string()])
+        .args(["dump", "--from", &from.to_string(), "--limit", &limit.to_string()])
         .arg(recording)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -293,6 +313,13 @@ mod tests {
         assert_eq!(parse("3 0x40185c R 0x7ffff7e02438 8\n"), Some(reference));
         assert_eq!(parse("3 0x40185c R 0x7ffff7e02438\n"), None);
         assert_eq!(parse("3 40185c R 0x7ffff7e02438 8\n"), None);
+    }
+
+    #[test]
+    fn long_runs_give_stretches_from_all_over() {
+        assert_eq!(stretches(400, 1, 400), [(0, 400)]);
+        assert_eq!(stretches(4000, 1, 400), [(0, 100), (1000, 100), (2000, 100), (3000, 100)]);
+        assert_eq!(stretches(4000, 2, 40), [(0, 10), (500, 10), (1000, 10), (1500, 10)]);
     }
 
     #[test]

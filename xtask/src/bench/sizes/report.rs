@@ -135,10 +135,10 @@ fn caption(options: &Options) -> String {
             PEER_ACCESSES
         };
         out += &format!(
-            "The compressors' columns are bits per access of the bare addresses (8 bytes each, little-endian) of the \
-             first\n{} accesses, or of all where there are fewer; memtrail's figure is that of the whole file. `split` \
-             is zstd -3 of\nthe addresses separated by thread and instruction, as differences; it leaves the control \
-             flow out.\n",
+            "The compressors' columns are bits per access of the bare addresses (8 bytes each, little-endian) of \
+             {}\naccesses in four stretches from all over the run, or of all where there are fewer; memtrail's \
+             figure is that of the whole file.\n`split` is zstd -3 of the addresses separated by thread and \
+             instruction, as differences; it leaves the control flow out.\n",
             grouped(limit)
         );
     }
