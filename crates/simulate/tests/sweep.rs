@@ -252,6 +252,40 @@ fn one_set_of_very_many_ways() {
 }
 
 #[test]
+fn two_lines_of_a_set_in_turn_until_a_third_comes() {
+    let config = |sets: u64, ways: u32| SweepConfig::lru(sets * 64 * u64::from(ways), 64, ways);
+    let configs = [
+        config(16, 1),
+        config(16, 2),
+        config(32, 1),
+        config(64, 1),
+        config(64, 3),
+        config(4096, 1),
+    ];
+    // Lines that share sets everywhere, in all caches but the last, and in none but the first.
+    for apart in [4096 * 64, 64 * 64, 16 * 64] {
+        let mut stream = Vec::new();
+        for (round, turns) in [1, 2, 3, 600, 601, 3000].into_iter().enumerate() {
+            let third = 3 * apart + apart * (round as u64 % 2);
+            let lines = (0..turns).map(|turn| turn % 2 * apart).chain([third]);
+            stream.extend(reads(lines, 8).into_iter().enumerate().map(|(i, access)| Access {
+                kind: [Kind::Read, Kind::Write, Kind::Read, Kind::Prefetch][i % 4],
+                ..access
+            }));
+        }
+        let stream = [stream];
+        let counts = swept(Sweep::new(&configs).unwrap(), &stream);
+        for (config, counts) in configs.into_iter().zip(counts) {
+            assert_eq!(
+                counts,
+                naive(config, &stream, |thread| thread),
+                "{config}, {apart} bytes apart"
+            );
+        }
+    }
+}
+
+#[test]
 fn an_access_longer_than_a_batch() {
     // 16,384 lines of 4 bytes, in between other accesses.
     let mut stream = vec![

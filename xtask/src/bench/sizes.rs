@@ -117,7 +117,13 @@ fn measure(row: Row, options: &Options, dir: &Path, memtrail: &Path) -> Result<M
         PEER_ACCESSES
     };
     let packed = match options.peers {
-        true => Some(peers::pack(memtrail, &recording, (made.accesses, made.threads), limit, dir)?),
+        true => Some(peers::pack(
+            memtrail,
+            &recording,
+            (made.accesses, made.threads),
+            limit,
+            dir,
+        )?),
         false => None,
     };
     if !options.keep {

@@ -318,7 +318,10 @@ mod tests {
     #[test]
     fn long_runs_give_stretches_from_all_over() {
         assert_eq!(stretches(400, 1, 400), [(0, 400)]);
-        assert_eq!(stretches(4000, 1, 400), [(0, 100), (1000, 100), (2000, 100), (3000, 100)]);
+        assert_eq!(
+            stretches(4000, 1, 400),
+            [(0, 100), (1000, 100), (2000, 100), (3000, 100)]
+        );
         assert_eq!(stretches(4000, 2, 40), [(0, 10), (500, 10), (1000, 10), (1500, 10)]);
     }
 
