@@ -120,6 +120,38 @@ fn rows_of_a_nest() {
     assert!(skipped[0] * 2 > all, "{skipped:?} of {all}");
 }
 
+/// A sweep is made cache by cache where each can leave most of it out, and in one pass elsewhere.
+#[test]
+fn sweeps() {
+    const SWEEP: [&str; 2] = ["--sweep", "size=2K..64K,line=32,64,128,ways=1,2,16,policy=lru,fifo"];
+    let skipped = |name: &str, args: &[&str]| {
+        let subject = kernel(name, "-O2", args);
+        let swept = |options: &[&str]| {
+            let mut found = subject.simulated(options).unwrap_or_else(|why| panic!("{why}"));
+            // Of the hierarchy, if there is one.
+            found["skipped"].take();
+            let each = found["sweep"].as_array_mut().expect("a list");
+            let skipped = |one: &mut Value| one["skipped"].take().as_u64().expect("a number");
+            let skipped: Vec<u64> = each.iter_mut().map(skipped).collect();
+            (format!("{found:#}"), skipped)
+        };
+        let (short, skipped) = swept(&SWEEP);
+        let (long, none) = swept(&[&SWEEP[..], &["--no-skip"]].concat());
+        assert!(
+            short == long,
+            "{name}: skipping {skipped:?} accesses changes the result"
+        );
+        assert!(none.iter().all(|&n| n == 0), "{name}: {none:?}");
+        // With a hierarchy beside it, that leaves out by itself.
+        let both = |more: &[&str]| swept(&[&SWEEP[..], HIERARCHIES[0].1, more].concat()).0;
+        assert_eq!(both(&["--top", "0"]), both(&["--top", "0", "--no-skip"]));
+        skipped
+    };
+    let all = skipped("vadd", &["30000", "60"]);
+    assert!(all.len() == 108 && all.iter().all(|&n| n > 4_000_000), "{all:?}");
+    assert!(skipped("quicksort", &["2000", "1"]).iter().all(|&n| n == 0));
+}
+
 /// One row stays and the others go by: who evicts whom must not be asked.
 #[test]
 fn rows_that_go_by() {

@@ -472,7 +472,7 @@ size  line  ways  policy  misses  miss ratio  read misses  write misses
     let sweep = found["sweep"].as_array().unwrap();
     assert_eq!(sweep.len(), 27);
     let first = json!({
-        "size": 64, "line": 32, "ways": 2, "sets": 1, "policy": "lru", "accesses": 5, "misses": 2, "miss_ratio": 0.4,
+        "size": 64, "line": 32, "ways": 2, "sets": 1, "skipped": 0, "policy": "lru", "accesses": 5, "misses": 2, "miss_ratio": 0.4,
         "reads": 4, "read_misses": 1, "writes": 1, "write_misses": 1,
     });
     assert_eq!(sweep[0], first);

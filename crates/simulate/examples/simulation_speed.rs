@@ -1,4 +1,4 @@
-//! How fast simulations are: `cargo run --release -p memtrail-simulate --example simulation_speed -- [--accesses N] [--runs N] [--stream] FILE.mtr…`
+//! How fast simulations are: `cargo run --release -p memtrail-simulate --example simulation_speed -- [--accesses N] [--runs N] [--stream] [--only NAME] FILE.mtr…`
 //!
 //! Each recording is replayed into memory once (no more than so many accesses of it); then each simulation runs over it several times.
 //!
@@ -13,6 +13,8 @@
 //!
 //! Several workers go on while the clock stands still; they are timed as with `--stream`, and by whole runs. So is the last line, the way of `memtrail sim`: the whole
 //! recording, from the file, with loops taken whole and iterations left out.
+//!
+//! `--only` takes one of the names that are printed.
 //!
 //! Printed for each: a name, millions of accesses per second, and something that was counted, with tabs between.
 use memtrail_model::{Access, AccessSink};
@@ -32,6 +34,8 @@ const BATCH: usize = 512;
 const PIECE: usize = 8 * BATCH;
 /// Accesses whose least time counts: some milliseconds, so that chance does not make them faster.
 const STRETCH: usize = 64 * PIECE;
+
+const ON_DESCRIPTORS: &str = "on descriptors";
 
 struct Memory(Vec<Access>);
 
@@ -77,6 +81,8 @@ struct Stream {
     runs: usize,
     /// The clock never stands still.
     stream: bool,
+    /// The only simulation to run.
+    only: Option<String>,
 }
 
 impl Stream {
@@ -92,6 +98,9 @@ impl Stream {
         make: impl Fn() -> S,
         end: impl Fn(&mut S) -> u64,
     ) {
+        if self.only.as_deref().is_some_and(|only| only != name) {
+            return;
+        }
         // By stretch; the last is what is to be done at the end.
         let stretches: Vec<&[Access]> = self.accesses.chunks(stretch).collect();
         // Before the clock runs: looking for them brings accesses into the caches.
@@ -184,18 +193,19 @@ fn from_the_file(path: &str, runs: usize) -> Result<(), Box<dyn Error>> {
         best = best.min(begin.elapsed());
         result = (all, misses(&mut simulator));
     }
-    print("on descriptors", result.0, best, result.1);
+    print(ON_DESCRIPTORS, result.0, best, result.1);
     Ok(())
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let (mut most, mut runs, mut stream) = (30_000_000, 5, false);
+    let (mut most, mut runs, mut stream, mut only) = (30_000_000, 5, false, None);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--accesses" => most = args.next().ok_or("--accesses needs a number")?.parse()?,
             "--runs" => runs = args.next().ok_or("--runs needs a number")?.parse()?,
             "--stream" => stream = true,
+            "--only" => only = Some(args.next().ok_or("--only needs a name")?),
             path => {
                 let mut memory = Memory(Vec::new());
                 replay(path, most, &mut memory)?;
@@ -203,6 +213,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     accesses: memory.0,
                     runs,
                     stream,
+                    only: only.clone(),
                 };
                 println!("{path}\t\t{}", stream.accesses.len());
                 let everything = Options {
@@ -217,7 +228,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                 stream.sweep();
                 stream.reuse();
                 drop(stream);
-                from_the_file(path, runs)?;
+                if only.as_deref().is_none_or(|only| only == ON_DESCRIPTORS) {
+                    from_the_file(path, runs)?;
+                }
             }
         }
     }

@@ -1,10 +1,10 @@
 //! A sweep counts what a simulation of each configuration by itself counts.
 mod streams;
 
-use memtrail_model::{Access, AccessSink, Kind, Point, Thread};
+use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Point, Thread};
 use memtrail_simulate::config::{ConfigError, Policy, Shared};
 use memtrail_simulate::spec::configurations;
-use memtrail_simulate::sweep::{grid, Sweep, SweepConfig, SweepCounts};
+use memtrail_simulate::sweep::{grid, Single, Sweep, SweepConfig, SweepCounts};
 use memtrail_simulate::{Hierarchy, Level, Options, Simulator};
 use memtrail_trace::{accesses, Known, Reader, Selection};
 use proptest::prelude::*;
@@ -169,6 +169,17 @@ proptest! {
     }
 
     #[test]
+    fn a_cache_by_itself_counts_what_a_sweep_does(config in config(), stream in stream()) {
+        let mut single = Single::new(&config, u64::MAX).unwrap();
+        for (thread, &space) in SPACES.iter().enumerate() {
+            single.space(Thread(thread as u32), space);
+        }
+        feed(&mut single, &stream);
+        prop_assert_eq!(single.counts(), Some(naive(config, &stream, |thread| thread)));
+        prop_assert_eq!(single.simulated(), stream.iter().flatten().count() as u64);
+    }
+
+    #[test]
     fn workers_make_no_difference(configs in configs(), stream in stream(), workers in 2usize..6) {
         let alone = swept(Sweep::new(&configs).unwrap(), &stream);
         prop_assert_eq!(swept(Sweep::on(&configs, workers).unwrap(), &stream), alone);
@@ -303,6 +314,40 @@ fn an_access_longer_than_a_batch() {
     for (config, counts) in configs.into_iter().zip(counts) {
         assert_eq!(counts, naive(config, &stream, |thread| thread), "{config}");
     }
+}
+
+/// Nothing is left out of the first accesses; of a loop at one place, nearly everything is.
+#[test]
+fn a_cache_by_itself_gives_up_when_it_has_simulated_too_much() {
+    let single = || Single::new(&SweepConfig::lru(1 << 10, 64, 2), 800).unwrap();
+    let place = [LoopAccess {
+        pc: 0,
+        addr: 64,
+        stride: 0,
+        size: 8,
+        point: Point(0),
+        kind: Kind::Read,
+    }];
+    let run = LoopRun {
+        thread: Thread(0),
+        trips: 1_000_000,
+        body: &place,
+    };
+    let mut hopeless = single();
+    hopeless.accesses(&reads((0..100).map(|i| 64 * i), 8));
+    assert_eq!(hopeless.counts().map(|counts| counts.reads.misses), Some(100));
+    hopeless.accesses(&reads([0], 8));
+    assert_eq!((hopeless.done(), hopeless.counts()), (true, None));
+    let mut single = single();
+    assert!(single.looped(&run));
+    let simulated = single.simulated();
+    assert!(simulated < 100, "{simulated}");
+    single.accesses(&reads((0..800 - simulated).map(|i| 64 * i), 8));
+    assert_eq!((single.done(), single.simulated()), (false, 800));
+    let counts = single.counts().unwrap();
+    assert_eq!(counts.reads.requests, 1_000_800 - simulated);
+    single.accesses(&reads([0], 8));
+    assert_eq!((single.done(), single.counts()), (true, None));
 }
 
 fn metasim26() -> Vec<SweepConfig> {

@@ -103,6 +103,8 @@ struct Measured {
     /// Wall seconds of each run: natively, of `sim` on the recording, and of `sim --live` with 26 caches.
     native: Vec<f64>,
     command: Vec<f64>,
+    /// The command with 26 caches.
+    swept: Vec<f64>,
     live: Vec<f64>,
     peers: Option<Peers>,
 }
@@ -210,6 +212,7 @@ fn measure(case: &'static Case, row: &Row, options: &Options, tools: &Tools) -> 
     let memtrail = text(&tools.memtrail);
     let file = text(&recording);
     let on_file = words(&[&memtrail, "sim", "--json", "--cache", "L1=32K:64:8", &file]);
+    let swept = words(&[&memtrail, "sim", "--json", "--sweep", "metasim26", &file]);
     let mut live = words(&[&memtrail, "sim", "--live", "--json", "--sweep", "metasim26", "--"]);
     live.extend(prepared.argv.iter().cloned());
     let mut measured = Measured {
@@ -219,6 +222,7 @@ fn measure(case: &'static Case, row: &Row, options: &Options, tools: &Tools) -> 
         speeds,
         native: Vec::new(),
         command: Vec::new(),
+        swept: Vec::new(),
         live: Vec::new(),
         peers: None,
     };
@@ -226,6 +230,7 @@ fn measure(case: &'static Case, row: &Row, options: &Options, tools: &Tools) -> 
         measured.native.push(timed(&prepared.argv, &prepared, dir, None)?);
         measured.live.push(timed(&live, &prepared, dir, None)?);
         measured.command.push(timed(&on_file, &prepared, dir, None)?);
+        measured.swept.push(timed(&swept, &prepared, dir, None)?);
     }
     if let Some(python) = &tools.python {
         measured.peers = Some(others::measure(&prepared, tools, python, &recording, in_memory)?);

@@ -2,8 +2,9 @@
 use super::args::SimArgs;
 use super::choose::{choose, Chosen};
 use super::rows::{self, Reference};
+use super::singles::Singles;
 use super::tee::Tee;
-use super::{Findings, Found};
+use super::{Findings, Found, Swept};
 use anyhow::Context;
 use memtrail_model::{Access, AccessSink, LoopRun, Next, Repeat, Thread};
 use memtrail_simulate::config::Shared;
@@ -26,10 +27,45 @@ struct Levels {
     others_skipped: u64,
 }
 
+/// Many configurations.
+struct Many {
+    configs: Vec<SweepConfig>,
+    how: How,
+}
+
+enum How {
+    /// All in one pass.
+    AtOnce(Sweep),
+    /// Each has been simulated by itself.
+    Done(Vec<Swept>),
+}
+
+impl Many {
+    fn sweep(&mut self) -> Option<&mut Sweep> {
+        match &mut self.how {
+            How::AtOnce(sweep) => Some(sweep),
+            How::Done(_) => None,
+        }
+    }
+
+    fn found(self) -> Vec<Swept> {
+        let mut sweep = match self.how {
+            How::AtOnce(sweep) => sweep,
+            How::Done(swept) => return swept,
+        };
+        let swept = |(config, counts)| Swept {
+            config,
+            counts,
+            skipped: 0,
+        };
+        self.configs.into_iter().zip(sweep.counts()).map(swept).collect()
+    }
+}
+
 /// Everything that was asked for.
 pub struct Analyses {
     levels: Option<Levels>,
-    sweep: Option<(Vec<SweepConfig>, Sweep)>,
+    many: Option<Many>,
     curves: Option<Curves>,
     reuse: Option<Reuse>,
     /// For [`Tee`].
@@ -44,11 +80,12 @@ impl Analyses {
             let levels = configurations(text).context("--sweep")?;
             configs.extend(levels.iter().map(SweepConfig::from));
         }
-        let sweep = match configs.is_empty() {
+        let many = match configs.is_empty() {
             true => None,
             false => {
                 let sweep = Sweep::new(&configs).context("--sweep")?;
-                Some((configs, sweep.sharing(Shared::By(1), args.caches.cores)))
+                let how = How::AtOnce(sweep.sharing(Shared::By(1), args.caches.cores));
+                Some(Many { configs, how })
             }
         };
         let line = args.many.line;
@@ -57,11 +94,40 @@ impl Analyses {
         let reuse = args.many.reuse.then(|| Reuse::new(line));
         Ok(Analyses {
             levels,
-            sweep,
+            many,
             curves: curves.transpose()?,
             reuse: reuse.transpose()?,
             spare: Vec::new(),
         })
+    }
+
+    /// Of the hierarchy alone.
+    pub fn of_levels(args: &SimArgs) -> anyhow::Result<Analyses> {
+        Ok(Analyses {
+            levels: Some(Levels::new(args)?),
+            many: None,
+            curves: None,
+            reuse: None,
+            spare: Vec::new(),
+        })
+    }
+
+    /// Has the configurations of a sweep simulated one by one, if there are any and that can be done. Returns how many accesses there were then.
+    pub fn by_itself(
+        &mut self,
+        simulate: impl FnOnce(&[SweepConfig]) -> anyhow::Result<Option<Singles>>,
+    ) -> anyhow::Result<Option<u64>> {
+        let Some(many) = &mut self.many else { return Ok(None) };
+        let Some(singles) = simulate(&many.configs)? else {
+            return Ok(None);
+        };
+        many.how = How::Done(singles.swept);
+        Ok(Some(singles.accesses))
+    }
+
+    /// Whether nothing is left to be found out.
+    pub fn is_done(&mut self) -> bool {
+        self.tee().is_empty()
     }
 
     /// Whether each thread can be dealt with by itself.
@@ -88,7 +154,11 @@ impl Analyses {
 
     /// The simulator, if nothing else is asked for.
     fn alone(&self) -> Option<&Simulator> {
-        let others = self.sweep.is_some() || self.curves.is_some() || self.reuse.is_some();
+        let sweeps = self
+            .many
+            .as_ref()
+            .is_some_and(|many| matches!(many.how, How::AtOnce(_)));
+        let others = sweeps || self.curves.is_some() || self.reuse.is_some();
         let levels = self.levels.as_ref().filter(|_| !others)?;
         Some(&levels.simulator)
     }
@@ -101,7 +171,8 @@ impl Analyses {
     fn tee(&mut self) -> Tee<'_> {
         let mut sinks: Vec<&mut dyn AccessSink> = Vec::with_capacity(4);
         sinks.extend(self.levels.as_mut().map(|l| &mut l.simulator as &mut dyn AccessSink));
-        sinks.extend(self.sweep.as_mut().map(|(_, sweep)| sweep as &mut dyn AccessSink));
+        let sweep = self.many.as_mut().and_then(Many::sweep);
+        sinks.extend(sweep.map(|sweep| sweep as &mut dyn AccessSink));
         sinks.extend(self.curves.as_mut().map(|curves| curves as &mut dyn AccessSink));
         sinks.extend(self.reuse.as_mut().map(|reuse| reuse as &mut dyn AccessSink));
         Tee::new(sinks, &mut self.spare)
@@ -109,14 +180,10 @@ impl Analyses {
 
     /// What was found, by references: `points` are those that accesses carried.
     pub fn found(self, args: &SimArgs, accesses: u64, points: &[Reference]) -> Found {
-        let swept = |(configs, mut sweep): (Vec<SweepConfig>, Sweep)| {
-            let counts = sweep.counts();
-            configs.into_iter().zip(counts).collect()
-        };
         Found {
             accesses,
             levels: self.levels.map(|levels| levels.found(args, points)),
-            sweep: self.sweep.map(swept).unwrap_or_default(),
+            sweep: self.many.map(Many::found).unwrap_or_default(),
             curves: self.curves.map(|mut curves| curves.curves()),
             reuse: self.reuse.map(|mut reuse| reuse.histogram()),
             line: args.many.line,

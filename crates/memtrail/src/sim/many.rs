@@ -1,6 +1,7 @@
 //! Sweeps, curves and reuse distances, for people and for programs.
 use super::columns::{Align, Columns};
 use super::report::{ratio, shown_ratio};
+use super::Swept;
 use crate::format::thousands;
 use memtrail_simulate::config::Policy;
 use memtrail_simulate::reuse::{Bucket, Curve, CurvePoint, Histogram};
@@ -19,13 +20,13 @@ fn policy(config: &SweepConfig) -> &'static str {
     }
 }
 
-pub fn sweep(found: &[(SweepConfig, SweepCounts)]) -> String {
+pub fn sweep(found: &[Swept]) -> String {
     let right = |name| (name, Align::Right);
     let mut head = ["size", "line", "ways"].map(right).to_vec();
     head.push(("policy", Align::Left));
     head.extend(["misses", "miss ratio", "read misses", "write misses"].map(right));
     let mut columns = Columns::new(&head);
-    for (config, counts) in found {
+    for Swept { config, counts, .. } in found {
         let total = counts.total();
         columns.row(vec![
             show_size(config.size),
@@ -41,9 +42,14 @@ pub fn sweep(found: &[(SweepConfig, SweepCounts)]) -> String {
     columns.to_string()
 }
 
-pub fn sweep_json(found: &[(SweepConfig, SweepCounts)]) -> Value {
-    let one = |(config, counts): &(SweepConfig, SweepCounts)| {
+pub fn sweep_json(found: &[Swept]) -> Value {
+    let one = |Swept {
+                   config,
+                   counts,
+                   skipped,
+               }: &Swept| {
         let mut value = counts_json(counts);
+        value["skipped"] = (*skipped).into();
         value["size"] = config.size.into();
         value["line"] = config.line.into();
         value["ways"] = config.ways.into();

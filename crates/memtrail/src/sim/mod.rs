@@ -1,6 +1,6 @@
 //! `sim`: caches, simulated on a recording or while a program runs.
 //!
-//! One file for each concern: what is asked for (`args`), which caches ([`choose`]), what finds it out ([`analyses`], in one pass: [`tee`]), what gets through to
+//! One file for each concern: what is asked for (`args`), which caches ([`choose`]), what finds it out ([`analyses`], in one pass: [`tee`]; [`singles`]), what gets through to
 //! that ([`feed`]), what counts mean in terms of the program ([`rows`]), and how that is told to people ([`report`]) and to programs ([`json`]; [`many`] for both).
 pub mod analyses;
 pub mod args;
@@ -11,6 +11,7 @@ pub mod json;
 mod many;
 pub mod report;
 pub mod rows;
+mod singles;
 mod tee;
 
 use crate::args::RecordArgs;
@@ -47,11 +48,20 @@ pub struct Found {
     /// Accesses that were simulated.
     pub accesses: u64,
     pub levels: Option<Findings>,
-    pub sweep: Vec<(SweepConfig, SweepCounts)>,
+    pub sweep: Vec<Swept>,
     pub curves: Option<Vec<Curve>>,
     pub reuse: Option<Histogram>,
     /// Bytes of a line in curves and reuse distances.
     pub line: u32,
+}
+
+/// What was found of one configuration of a sweep.
+#[derive(Debug)]
+pub struct Swept {
+    pub config: SweepConfig,
+    pub counts: SweepCounts,
+    /// Accesses that were known to repeat others, and not simulated one by one.
+    pub skipped: u64,
 }
 
 /// What the simulation of a hierarchy found.
@@ -158,7 +168,7 @@ pub fn of_file(args: &SimArgs, path: &Path) -> anyhow::Result<Found> {
 
 /// Simulates a recording.
 fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Known) -> anyhow::Result<Found> {
-    let analyses = Analyses::new(args)?;
+    let mut analyses = Analyses::new(args)?;
     if args.caches.instructions {
         known.table.number_fetches();
     }
@@ -166,9 +176,12 @@ fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Kno
     // The limit is for accesses that are simulated, whatever else is replayed.
     let limit = if args.pcs.is_empty() { args.limit } else { None };
     let selection = selection(&args.part, limit, known)?;
+    let swept = analyses.by_itself(|configs| singles::simulate(args, configs, path, known, &selection))?;
     let progress = progress(known, &selection);
     let several = selection.thread.is_none() && args.limit.is_none() && threads(known, None, path)?.len() > 1;
-    let (analyses, accesses) = if several && analyses.keeps_threads_apart() {
+    let (analyses, accesses) = if let Some(accesses) = swept.filter(|_| analyses.is_done()) {
+        (analyses, accesses)
+    } else if several && analyses.keeps_threads_apart() {
         apart(args, path, known, &selection, analyses, &progress)?
     } else {
         let mut feed = feed(args, analyses, progress);
@@ -191,11 +204,10 @@ fn apart(
     mut analyses: Analyses,
     progress: &Progress,
 ) -> anyhow::Result<(Analyses, u64)> {
-    let threads = threads(known, None, path)?;
-    let next = Mutex::new(threads.iter());
-    let one = |thread: u32| {
+    let threads: Vec<u32> = threads(known, None, path)?.into_iter().collect();
+    let one = |&thread: &u32| {
         let mut reader = open(path)?;
-        let mut feed = feed(args, Analyses::new(args)?, progress.clone());
+        let mut feed = feed(args, Analyses::of_levels(args)?, progress.clone());
         let selection = Selection {
             thread: Some(Thread(thread)),
             ..*selection
@@ -203,28 +215,35 @@ fn apart(
         replayed(accesses(&mut reader, known, &selection, &mut feed))?;
         anyhow::Ok(ended(args, feed))
     };
+    let done = side_by_side(&threads, one)?;
+    let mut all = 0;
+    for (part, accesses) in &done {
+        analyses.add(part);
+        all += accesses;
+    }
+    Ok((analyses, all))
+}
+
+/// Does something with each on all cores. The results come in no order.
+fn side_by_side<T: Sync, R: Send>(all: &[T], one: impl Fn(&T) -> anyhow::Result<R> + Sync) -> anyhow::Result<Vec<R>> {
+    let next = Mutex::new(all.iter());
     let work = || {
         let mut done = Vec::new();
         loop {
-            let thread = next.lock().unwrap_or_else(PoisonError::into_inner).next();
-            match thread {
-                Some(&thread) => done.push(one(thread)?),
+            let item = next.lock().unwrap_or_else(PoisonError::into_inner).next();
+            match item {
+                Some(item) => done.push(one(item)?),
                 None => return anyhow::Ok(done),
             }
         }
     };
     let cores = available_parallelism().map_or(1, usize::from);
-    let done = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..cores.min(threads.len())).map(|_| scope.spawn(work)).collect();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores.min(all.len())).map(|_| scope.spawn(work)).collect();
         let join = |worker: ScopedJoinHandle<'_, _>| worker.join().unwrap_or_else(|panic| resume_unwind(panic));
-        workers.into_iter().map(join).collect::<anyhow::Result<Vec<_>>>()
-    })?;
-    let mut all = 0;
-    for (part, accesses) in done.iter().flatten() {
-        analyses.add(part);
-        all += accesses;
-    }
-    Ok((analyses, all))
+        let done: anyhow::Result<Vec<Vec<R>>> = workers.into_iter().map(join).collect();
+        Ok(done?.into_iter().flatten().collect())
+    })
 }
 
 /// How many accesses will be replayed is known unless a part is picked.

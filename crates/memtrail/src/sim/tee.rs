@@ -14,6 +14,10 @@ impl<'s> Tee<'s> {
     pub fn new(sinks: Vec<&'s mut dyn AccessSink>, batch: &'s mut Vec<Access>) -> Tee<'s> {
         Tee { sinks, batch }
     }
+
+    pub fn is_empty(&self) -> bool {
+        self.sinks.is_empty()
+    }
 }
 
 /// Hands accesses on in batches; to a sink that does not want fetches without them.

@@ -15,7 +15,7 @@ use super::machine::{Hits, Ledger, LevelState, Machine};
 use super::placed;
 use super::shadow::Shadow;
 use crate::config::{Hierarchy, Inclusion, Prefetch, Write};
-use crate::sets::{AnySets, Meta, Sets};
+use crate::sets::{each, AnySets, Meta, Sets};
 use memtrail_model::{Access, Kind};
 
 /// Whether a hierarchy can go the short way.
@@ -266,11 +266,17 @@ fn next_level<const CLASSES: bool>(sets: &mut impl Sets, pass: &mut Pass, counts
 }
 
 fn any_next_level<const CLASSES: bool>(sets: &mut AnySets, pass: &mut Pass, counts: &mut [Hits], batch: &[Missed]) {
-    match sets {
-        AnySets::FullLru8(sets) => next_level::<CLASSES>(sets, pass, counts, batch),
-        AnySets::FullLru16(sets) => next_level::<CLASSES>(sets, pass, counts, batch),
-        sets => next_level::<CLASSES>(sets, pass, counts, batch),
-    }
+    each!(sets, sets => next_level::<CLASSES>(sets, pass, counts, batch));
+}
+
+fn any_first_level<const COMMON: bool, const CLASSES: bool>(
+    sets: &mut AnySets,
+    pass: &mut Pass,
+    counts: &mut [Hits],
+    space: u64,
+    batch: &[Access],
+) -> usize {
+    each!(sets, sets => first_level::<COMMON, CLASSES, _>(sets, pass, counts, space, batch))
 }
 
 /// Splits a cache and its level for a pass.
@@ -301,13 +307,10 @@ impl Machine {
         log.make_room(batch.len());
         let (sets, mut first, hits) = pass(cache, level, log);
         let common = space == 0 && !prefetched && first.traits.line == 64 && first.traits.dirty == DIRTY;
-        let done = match sets {
-            AnySets::FullLru8(sets) if common && first.shadow.is_none() => {
-                first_level::<true, false, _>(sets, &mut first, hits, space, batch)
-            }
-            AnySets::FullLru8(sets) if common => first_level::<true, true, _>(sets, &mut first, hits, space, batch),
-            AnySets::FullLru8(sets) => first_level::<false, true, _>(sets, &mut first, hits, space, batch),
-            sets => first_level::<false, true, _>(sets, &mut first, hits, space, batch),
+        let done = match (common, first.shadow.is_some()) {
+            (true, false) => any_first_level::<true, false>(sets, &mut first, hits, space, batch),
+            (true, true) => any_first_level::<true, true>(sets, &mut first, hits, space, batch),
+            (false, _) => any_first_level::<false, true>(sets, &mut first, hits, space, batch),
         };
         self.settle(at);
         self.further(at);

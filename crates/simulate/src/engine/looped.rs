@@ -14,7 +14,7 @@ use super::machine::{LevelState, Machine, Origin};
 use super::placed;
 use super::steps::Steps;
 use super::warp::Watch;
-use crate::sets::{lru, AnySets, Sets};
+use crate::sets::{each, lru, AnySets, Sets};
 use memtrail_model::{Kind, LoopAccess, LoopRun, Mover, Repeat};
 
 /// Misses that are written down at most, and those of one more iteration.
@@ -330,10 +330,7 @@ impl Machine {
             log.make_room(LOG + body.lanes.len());
             let cache = &mut self.caches[first];
             let (sets, mut first_pass, _) = pass(cache, &mut self.levels[cache.level], log);
-            let end = match sets {
-                AnySets::FullLru8(sets) => stretch(sets, &mut first_pass, body),
-                sets => stretch(sets, &mut first_pass, body),
-            };
+            let end = each!(sets, sets => stretch(sets, &mut first_pass, body));
             self.settle(first);
             self.further(first);
             if let End::Special(at) = end {

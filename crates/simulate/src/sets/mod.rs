@@ -243,6 +243,7 @@ impl AnySets {
     }
 }
 
+/// Does something with any of them: what is generic is made for each, and asks no more which it is.
 macro_rules! each {
     ($self:expr, $sets:ident => $do:expr) => {
         match $self {
@@ -261,6 +262,7 @@ macro_rules! each {
         }
     };
 }
+pub(crate) use each;
 
 impl Sets for AnySets {
     #[inline]

@@ -11,6 +11,8 @@
 //!
 //! FIFO has no such inclusion: each configuration has its own lists, which see only touches of lines that are not the most recent.
 //!
+//! Where iterations of loops can be left out, caches by themselves are faster still ([`Single`]).
+//!
 //! An access of several lines misses where any of its lines misses: at the greatest of its lines' distances ([`tally`]).
 mod chain;
 mod deep;
@@ -23,10 +25,13 @@ pub(crate) mod pages;
 mod plan;
 mod rounds;
 mod shapes;
+mod single;
 pub(crate) mod spaces;
 mod stage;
 mod tally;
 mod workers;
+
+pub use single::Single;
 
 use crate::config::{ConfigError, Hierarchy, Level, Policy, Shared};
 use crate::counts::Requests;

@@ -66,6 +66,7 @@ fn speeds_table(all: &[Measured], options: &Options) -> (String, usize, usize) {
         "reuse distances",
         "on descriptors",
         "command",
+        "26, command",
     ];
     if options.peers {
         header.extend(["cachegrind", "less translation", "pycachesim", "against these"]);
@@ -88,6 +89,7 @@ fn speeds_table(all: &[Measured], options: &Options) -> (String, usize, usize) {
             speed("reuse distances"),
             speed("on descriptors"),
             format!("{:.0}", measured.rate(least(&measured.command))),
+            format!("{:.0}", measured.rate(least(&measured.swept))),
         ];
         if options.peers {
             row.extend(peer_cells(measured));
@@ -143,7 +145,7 @@ pub fn markdown(all: &[Measured], failures: &[String], options: &Options) -> Str
     let most = if options.quick { IN_MEMORY.1 } else { IN_MEMORY.0 };
     out += &format!(
         "Millions of accesses a second. Up to `reuse distances` on one core, the first {} accesses, in\npieces that lie in the cache, the simulator alone; `on descriptors` \
-         from the file, all of it, on one core; `command` is `memtrail sim` as it is, on all cores. One level is 32K:64:8.\n",
+         from the file, all of it, on one core; `command` is `memtrail sim` as it is, on all cores, with one cache and with 26. One level is 32K:64:8.\n",
         grouped(most)
     );
     if options.peers {
@@ -201,6 +203,7 @@ fn row_json(measured: &Measured) -> Value {
         "million_accesses_per_second": speeds.collect::<serde_json::Map<_, _>>(),
         "native_seconds": measured.native,
         "command_seconds": measured.command,
+        "swept_seconds": measured.swept,
         "live_seconds": measured.live,
         "peers": measured.peers.as_ref().map(Peers::json),
         "bounds": bounds.collect::<serde_json::Map<_, _>>(),
@@ -221,6 +224,7 @@ mod tests {
             speeds: Speeds(speeds.iter().map(|(name, speed)| (name.to_string(), *speed)).collect()),
             native: vec![0.5, 0.25],
             command: vec![0.5, 0.4],
+            swept: vec![0.8, 1.0],
             live: vec![0.9, 0.75],
             peers: Some(Peers {
                 cachegrind: 2.0,
