@@ -446,6 +446,22 @@ impl Recipes {
         exit.rsp(slots)
     }
 
+    /// As [`Recipes::expand_one`], for the first iteration of a loop: the slots are ready for the next.
+    #[inline(always)]
+    pub fn expand_first(
+        &self,
+        thread: Thread,
+        body: &Body,
+        exit: &Exit,
+        values: (&[u64], usize),
+        slots: &mut Slots,
+        room: &mut [Access],
+    ) {
+        let rsp = self.expand_one(thread, body, exit, values, slots, room);
+        self.repeat(body).step(slots);
+        slots[RSP as usize] = rsp;
+    }
+
     /// As [`Recipes::expand_one`], for `n` iterations after the first that ended in the same way, the values of each behind those of the one before.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]

@@ -185,9 +185,7 @@ fn expand_plain(
                 *in_loop = None;
             }
             Way::First => {
-                let rsp = recipes.expand_one(thread, body, exit, (values, each), slots, room);
-                recipes.repeat(body).step(slots);
-                slots[RSP as usize] = rsp;
+                recipes.expand_first(thread, body, exit, (values, each), slots, room);
                 *in_loop = Some(kind.block);
             }
             Way::Later if *in_loop == Some(kind.block) => {
@@ -210,9 +208,7 @@ fn expand_plain(
                     break;
                 };
                 times = trips as usize;
-                let rsp = recipes.expand_one(thread, body, exit, (values, each), slots, room);
-                recipes.repeat(body).step(slots);
-                slots[RSP as usize] = rsp;
+                recipes.expand_first(thread, body, exit, (values, each), slots, room);
                 let room = &mut room[accesses..];
                 recipes.expand_run(thread, body, exit, times - 1, (&[], 0), (slots, columns), room);
                 *in_loop = None;

@@ -277,21 +277,20 @@ impl Decoder {
                 forms[column..column + arity].copy_from_slice(&self.related[column..column + arity]);
             }
             let (row, forms, to) = (&self.rows[value..], &forms[column..], &mut values[end..]);
-            let mut next = self.successors[event as usize];
+            let next = self.successors[event as usize];
             if next == k {
                 let n = kind.run(k, &self.successors).min(size.events - at);
                 let (row, to) = (&row[..n * arity], &mut to[..n * arity]);
                 follow(&forms[..arity], row, to, &mut sources);
-                next = self.successors[event as usize + n - 1];
+                k = self.successors[event as usize + n - 1];
                 kind.event += n as u32;
                 kind.value += n as u32 * kind.arity;
-                events.kinds[at..at + n].fill(k);
+                events.kinds[at..at + n].fill(next);
                 for start in &mut events.starts[at + 1..][..n] {
                     end += arity;
                     *start = end as u32;
                 }
                 at += n;
-                k = next;
                 continue;
             }
             kind.event += 1;

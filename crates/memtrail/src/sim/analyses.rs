@@ -4,7 +4,7 @@ use super::choose::{choose, Chosen};
 use super::rows::{self, Reference};
 use super::singles::Singles;
 use super::tee::Tee;
-use super::{Findings, Found, Swept};
+use super::{cores, Findings, Found, Swept};
 use anyhow::Context;
 use memtrail_model::{Access, AccessSink, LoopRun, Next, Repeat, Thread};
 use memtrail_simulate::config::Shared;
@@ -16,6 +16,8 @@ use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
 /// Sizes of the caches on a curve, and their ways.
 const CURVE_SIZES: std::ops::RangeInclusive<u32> = 10..=26;
 const CURVE_WAYS: [u32; 5] = [1, 2, 4, 8, 16];
+/// A sweep on more than so many cores waits for the one that hands out the accesses.
+const MOST_WORKERS: usize = 4;
 
 /// A hierarchy being simulated.
 struct Levels {
@@ -83,7 +85,9 @@ impl Analyses {
         let many = match configs.is_empty() {
             true => None,
             false => {
-                let sweep = Sweep::new(&configs).context("--sweep")?;
+                // A program that runs needs the other cores itself.
+                let workers = if args.live { 1 } else { cores().min(MOST_WORKERS) };
+                let sweep = Sweep::on(&configs, workers).context("--sweep")?;
                 let how = How::AtOnce(sweep.sharing(Shared::By(1), args.caches.cores));
                 Some(Many { configs, how })
             }

@@ -224,6 +224,11 @@ fn apart(
     Ok((analyses, all))
 }
 
+/// How many there are.
+fn cores() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}
+
 /// Does something with each on all cores. The results come in no order.
 fn side_by_side<T: Sync, R: Send>(all: &[T], one: impl Fn(&T) -> anyhow::Result<R> + Sync) -> anyhow::Result<Vec<R>> {
     let next = Mutex::new(all.iter());
@@ -237,9 +242,8 @@ fn side_by_side<T: Sync, R: Send>(all: &[T], one: impl Fn(&T) -> anyhow::Result<
             }
         }
     };
-    let cores = available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..cores.min(all.len())).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..cores().min(all.len())).map(|_| scope.spawn(work)).collect();
         let join = |worker: ScopedJoinHandle<'_, _>| worker.join().unwrap_or_else(|panic| resume_unwind(panic));
         let done: anyhow::Result<Vec<Vec<R>>> = workers.into_iter().map(join).collect();
         Ok(done?.into_iter().flatten().collect())
