@@ -25,7 +25,7 @@ use anyhow::{bail, Context};
 use args::SimArgs;
 use feed::Feed;
 use memtrail_collect::{Message, PointInfo};
-use memtrail_model::{Kind, Thread};
+use memtrail_model::{AccessSink, Kind, Thread};
 use memtrail_simulate::reuse::{Curve, Histogram};
 use memtrail_simulate::sweep::{SweepConfig, SweepCounts};
 use memtrail_simulate::{Hierarchy, LevelCounts};
@@ -195,7 +195,7 @@ fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Kno
     Ok(analyses.found(args, accesses, &points))
 }
 
-/// Simulates threads that have no cache in common, side by side. Besides, loops of a thread come whole if it is replayed alone.
+/// Simulates threads that have no cache in common, side by side.
 fn apart(
     args: &SimArgs,
     path: &Path,
@@ -206,13 +206,8 @@ fn apart(
 ) -> anyhow::Result<(Analyses, u64)> {
     let threads: Vec<u32> = threads(known, None, path)?.into_iter().collect();
     let one = |&thread: &u32| {
-        let mut reader = open(path)?;
         let mut feed = feed(args, Analyses::of_levels(args)?, progress.clone());
-        let selection = Selection {
-            thread: Some(Thread(thread)),
-            ..*selection
-        };
-        replayed(accesses(&mut reader, known, &selection, &mut feed))?;
+        replay_thread(thread, path, known, selection, &mut feed)?;
         anyhow::Ok(ended(args, feed))
     };
     let done = side_by_side(&threads, one)?;
@@ -222,6 +217,22 @@ fn apart(
         all += accesses;
     }
     Ok((analyses, all))
+}
+
+/// Replays what is selected of one thread by itself: its loops come whole.
+fn replay_thread(
+    thread: u32,
+    path: &Path,
+    known: &Known,
+    selection: &Selection,
+    sink: &mut impl AccessSink,
+) -> anyhow::Result<()> {
+    let mut reader = open(path)?;
+    let selection = Selection {
+        thread: Some(Thread(thread)),
+        ..*selection
+    };
+    replayed(accesses(&mut reader, known, &selection, sink))
 }
 
 /// How many there are.

@@ -4,14 +4,13 @@
 //! on all cores, take less time than one sweep. Of any other recording they take many times as long.
 //!
 //! **Idea.** Try. The largest cache comes first: what does not repeat itself there can at once be left to a sweep. No cache may simulate more than a small part of the accesses, nor all together more than a larger one;
-//! as soon as that is too little, all is left to a sweep. What the attempt has cost is little beside that.
+//! as soon as that is too little, all is left to a sweep. What the attempt has cost is little beside that. It is all or nothing: a sweep of some of the caches takes nearly as long as one of all.
 use super::args::SimArgs;
 use super::feed::Feed;
-use super::{open, replayed, side_by_side, threads, Swept};
+use super::{replay_thread, side_by_side, threads, Swept};
 use crate::progress::Progress;
-use memtrail_model::Thread;
 use memtrail_simulate::sweep::{Single, SweepConfig};
-use memtrail_trace::{accesses, Known, Selection};
+use memtrail_trace::{Known, Selection};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -54,19 +53,14 @@ pub fn simulate(
         .sum();
     let progress = Progress::towards(total.saturating_mul(configs.len() as u64));
     let purse = AtomicU64::new(total.saturating_mul(configs.len() as u64) / PART_OF_ALL);
-    // Or none: it would take too long.
+    // Its number, what it counted, and how many accesses there were; nothing if it would take too long.
     let one = |&at: &usize| {
         let allowed = purse.load(Relaxed).min(total / PART_OF_ONE);
         let mut single = Single::new(&configs[at], allowed)?;
         let mut all = 0;
         for &thread in &threads {
-            let mut reader = open(path)?;
             let mut feed = Feed::new(single, Vec::new(), u64::MAX, progress.clone());
-            let selection = Selection {
-                thread: Some(Thread(thread)),
-                ..*selection
-            };
-            replayed(accesses(&mut reader, known, &selection, &mut feed))?;
+            replay_thread(thread, path, known, selection, &mut feed)?;
             let (taken, passed) = feed.finish();
             single = taken;
             all += passed;
@@ -76,17 +70,12 @@ pub fn simulate(
         let spend = |left: u64| Some(counts.map_or(0, |_| left.saturating_sub(single.simulated())));
         let _ = purse.fetch_update(Relaxed, Relaxed, spend);
         anyhow::Ok(counts.map(|counts| {
-            let config = configs[at];
-            let skipped = all - single.simulated();
-            (
-                at,
-                Swept {
-                    config,
-                    counts,
-                    skipped,
-                },
-                all,
-            )
+            let swept = Swept {
+                config: configs[at],
+                counts,
+                skipped: all - single.simulated(),
+            };
+            (at, swept, all)
         }))
     };
     let mut order: Vec<usize> = (0..configs.len()).collect();
