@@ -642,6 +642,14 @@ impl<S: AccessSink> AccessSink for Tagger<S> {
         self.sink.wants_loops()
     }
 
+    /// An object is looked up once for a loop, and for each access of others.
+    fn short_loops(&self) -> u64 {
+        match self.dimensions.object {
+            true => 0,
+            false => self.sink.short_loops(),
+        }
+    }
+
     fn wants_fetches(&self) -> bool {
         self.sink.wants_fetches()
     }

@@ -482,8 +482,11 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
         !self.one_by_one
     }
 
-    fn takes_short_loops(&self) -> bool {
-        !self.sink.wants_loops()
+    fn short_loops(&self) -> u64 {
+        match self.sink.wants_loops() {
+            true => self.sink.short_loops(),
+            false => u64::MAX,
+        }
     }
 
     #[inline(always)]

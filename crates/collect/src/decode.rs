@@ -88,9 +88,9 @@ pub trait Consumer {
     fn takes_linear(&self) -> bool {
         false
     }
-    /// Whether short loops may be written to [`Consumer::room`], iteration after iteration.
-    fn takes_short_loops(&self) -> bool {
-        false
+    /// Loops of up to so many iterations may be written to [`Consumer::room`], iteration after iteration.
+    fn short_loops(&self) -> u64 {
+        0
     }
     /// Whether nothing more can be taken for now: see [`ThreadDecoder::feed_some`].
     fn full(&self) -> bool {

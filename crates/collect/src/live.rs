@@ -182,6 +182,9 @@ impl<S: AccessSink> AccessSink for Shared<S> {
     fn wants_loops(&self) -> bool {
         self.alone.get() && self.sink.borrow().wants_loops()
     }
+    fn short_loops(&self) -> u64 {
+        self.sink.borrow().short_loops()
+    }
     fn wants_fetches(&self) -> bool {
         self.sink.borrow().wants_fetches()
     }

@@ -160,7 +160,7 @@ fn expand_plain(
     records: &Records<'_>,
     (slots, columns): (&mut Slots, &mut Columns),
     in_loop: &mut Option<u32>,
-    loops: bool,
+    longest: u64,
     room: &mut [Access],
 ) -> Expanded {
     let kinds = records.what.kinds.as_slice();
@@ -202,9 +202,9 @@ fn expand_plain(
                 recipes.expand_run(thread, body, exit, n, (values, each), (slots, columns), room);
                 times = n;
             }
-            Way::Whole if loops => {
+            Way::Whole if longest > 0 => {
                 let trips = recipes.repeat(body).trips(&values[..each]);
-                let Some(trips) = trips.filter(|&t| t <= SHORT && t as usize * accesses <= room.len()) else {
+                let Some(trips) = trips.filter(|&t| t <= longest && t as usize * accesses <= room.len()) else {
                     break;
                 };
                 times = trips as usize;
@@ -259,7 +259,7 @@ impl ThreadDecoder {
         let slots: &mut Slots = &mut wide;
         let mut columns = self.columns.take().unwrap_or_else(Columns::new);
         let mut in_loop = self.enter(table, slots);
-        let (following, loops) = (consumer.follows(), consumer.takes_short_loops());
+        let (following, longest) = (consumer.follows(), consumer.short_loops().min(SHORT));
         let kinds = records.what.kinds.as_slice();
         let kind = |i: usize| records.kinds.get(i).and_then(|&k| kinds.get(k as usize));
         let mut values = records.values;
@@ -280,7 +280,7 @@ impl ThreadDecoder {
                     &rest,
                     (slots, &mut columns),
                     &mut in_loop,
-                    loops,
+                    longest,
                     room,
                 );
                 consumer.filled(plain.accesses);

@@ -259,6 +259,10 @@ pub trait AccessSink {
     fn wants_loops(&self) -> bool {
         false
     }
+    /// Of loops that come whole: those of no more iterations may come as accesses all the same, because asking would take longer than going through them.
+    fn short_loops(&self) -> u64 {
+        0
+    }
     /// Whether the fetch of every executed instruction is wanted, too: an access of kind [`Kind::Fetch`] with the instruction's address and
     /// length, before what the instruction accesses. Asked once, at the beginning. Fetches are in no number of accesses.
     fn wants_fetches(&self) -> bool {
@@ -356,6 +360,9 @@ impl<S: AccessSink + ?Sized> AccessSink for &mut S {
     }
     fn wants_loops(&self) -> bool {
         (**self).wants_loops()
+    }
+    fn short_loops(&self) -> u64 {
+        (**self).short_loops()
     }
     fn wants_fetches(&self) -> bool {
         (**self).wants_fetches()

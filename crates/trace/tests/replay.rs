@@ -30,9 +30,9 @@ impl AccessSink for List {
     }
 }
 
-/// Takes loops whole.
+/// Takes loops whole, how many it counts; unless they have no more than so many iterations.
 #[derive(Default)]
-struct Whole(Vec<Access>, usize);
+struct Whole(Vec<Access>, usize, u64);
 
 impl AccessSink for Whole {
     fn accesses(&mut self, batch: &[Access]) {
@@ -40,6 +40,9 @@ impl AccessSink for Whole {
     }
     fn wants_loops(&self) -> bool {
         true
+    }
+    fn short_loops(&self) -> u64 {
+        self.2
     }
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {
         self.0.extend(run.accesses());
@@ -501,6 +504,28 @@ fn descriptors_stand_for_every_access_once() {
         "{descriptors} descriptors for {} accesses",
         all.len()
     );
+}
+
+#[test]
+fn short_loops_come_as_accesses_if_the_sink_would_rather() {
+    let block = &blocks()[2];
+    let loops = [7, 8, 9, 100].map(|trips| scan(block, 0x1000 * trips, trips));
+    let bytes = recorded(&[Thread0 {
+        thread: 0,
+        chunks: vec![(1000, loops.concat())],
+    }]);
+    let mut reader = Reader::open(Cursor::new(&bytes)).unwrap();
+    let known = Known::read(&mut reader).unwrap();
+    let mut taken = |short| {
+        let mut whole = Whole(Vec::new(), 0, short);
+        accesses(&mut reader, &known, &Selection::default(), &mut whole).unwrap();
+        (whole.0, whole.1)
+    };
+    let (all, loops) = taken(0);
+    assert_eq!((all.len(), loops), (124, 4));
+    assert_eq!(taken(6), (all.clone(), 4));
+    assert_eq!(taken(8), (all.clone(), 2));
+    assert_eq!(taken(1000), (all, 1));
 }
 
 /// Takes fetches, and loops whole if it is told to.

@@ -208,6 +208,9 @@ impl AccessSink for Analyses {
             .as_ref()
             .is_some_and(|levels| levels.simulator.wants_loops())
     }
+    fn short_loops(&self) -> u64 {
+        self.levels.as_ref().map_or(0, |levels| levels.simulator.short_loops())
+    }
     fn wants_fetches(&self) -> bool {
         self.levels
             .as_ref()

@@ -101,6 +101,9 @@ impl<S: AccessSink> AccessSink for Feed<S> {
     fn wants_loops(&self) -> bool {
         self.sink.wants_loops()
     }
+    fn short_loops(&self) -> u64 {
+        self.sink.short_loops()
+    }
 
     fn wants_fetches(&self) -> bool {
         self.fetches

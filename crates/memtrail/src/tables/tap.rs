@@ -47,6 +47,9 @@ impl<S: AccessSink> AccessSink for Tap<S> {
     fn wants_loops(&self) -> bool {
         self.sink.wants_loops()
     }
+    fn short_loops(&self) -> u64 {
+        self.sink.short_loops()
+    }
     fn wants_fetches(&self) -> bool {
         self.sink.wants_fetches()
     }

@@ -64,6 +64,9 @@ impl Watched {
     }
 }
 
+/// Loops of no more iterations are simulated sooner than prepared for.
+const SHORT_LOOPS: u64 = 8;
+
 /// A thread's way into the hierarchy.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
@@ -258,6 +261,10 @@ impl AccessSink for Simulator {
 
     fn wants_loops(&self) -> bool {
         self.plain && !self.remembers() && !self.options.instructions
+    }
+
+    fn short_loops(&self) -> u64 {
+        SHORT_LOOPS
     }
 
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {

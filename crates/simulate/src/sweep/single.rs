@@ -61,6 +61,9 @@ impl AccessSink for Single {
     fn wants_loops(&self) -> bool {
         self.simulator.wants_loops()
     }
+    fn short_loops(&self) -> u64 {
+        self.simulator.short_loops()
+    }
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {
         let taken = self.simulator.looped(run);
         if taken {

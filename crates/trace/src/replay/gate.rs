@@ -151,6 +151,10 @@ impl<S: AccessSink> AccessSink for Gate<S> {
         self.skip > 0 || self.sink.wants_loops()
     }
 
+    fn short_loops(&self) -> u64 {
+        self.sink.short_loops()
+    }
+
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {
         let accesses = run.trips.checked_mul(self.each(run));
         let Some(accesses) = accesses.filter(|&n| n <= self.promised && !run.body.is_empty()) else {
