@@ -68,8 +68,36 @@ unsafe fn xgetbv0() -> u64 {
     unsafe { _xgetbv(0) }
 }
 
+/// AMX's tiles. The kernel keeps room for them only in threads that have used them, and a thread has to ask before it may.
+const TILE_DATA: u64 = 1 << 18;
+
+#[target_feature(enable = "xsave")]
+unsafe fn in_use() -> u64 {
+    // SAFETY: see `state_components`.
+    unsafe { _xgetbv(1) }
+}
+
+/// The components that are in a frame.
+fn state_components() -> u64 {
+    let enabled = xcr0();
+    if enabled & TILE_DATA == 0 {
+        return enabled;
+    }
+    // SAFETY: whatever has tiles can tell what is in use.
+    enabled & (!TILE_DATA | unsafe { in_use() })
+}
+
+/// Up to the end of the last of them.
 fn state_bytes() -> usize {
-    (__cpuid_count(0xd, 0).ebx as usize).min(MAX_STATE - 4)
+    let last = 63 - state_components().leading_zeros();
+    let end = match last {
+        0 | 1 => HEADER + 64,
+        _ => {
+            let leaf = __cpuid_count(0xd, last);
+            (leaf.eax + leaf.ebx) as usize
+        }
+    };
+    end.min(MAX_STATE - 4)
 }
 
 /// Bytes the extended state takes in a frame.
@@ -85,11 +113,11 @@ fn frame_state_bytes(from: Option<u64>) -> usize {
 
 /// The target's extended state while the runtime runs: the hardware's, but xmm as saved on the way in.
 fn save_live(t: &Thread, to: &mut State) {
-    let bytes = state_bytes();
+    let (components, bytes) = (state_components(), state_bytes());
     to.0[..bytes + 4].fill(0);
     // SAFETY: the area is aligned, zeroed and large enough.
     unsafe {
-        asm!("xsave64 [{}]", in(reg) to.0.as_mut_ptr(), in("eax") u32::MAX, in("edx") u32::MAX, options(nostack))
+        asm!("xsave64 [{}]", in(reg) to.0.as_mut_ptr(), in("eax") components as u32, in("edx") (components >> 32) as u32, options(nostack))
     };
     for (i, x) in t.xmm.iter().enumerate() {
         let at = XMM_OFFSET + 16 * i;
@@ -101,7 +129,7 @@ fn save_live(t: &Thread, to: &mut State) {
     let sw = SW_MAGIC as usize;
     to.0[sw..sw + 4].copy_from_slice(&MAGIC1.to_le_bytes());
     to.0[sw + 4..sw + 8].copy_from_slice(&(bytes as u32 + 4).to_le_bytes());
-    to.0[sw + 8..sw + 16].copy_from_slice(&xcr0().to_le_bytes());
+    to.0[sw + 8..sw + 16].copy_from_slice(&components.to_le_bytes());
     to.0[sw + 16..sw + 20].copy_from_slice(&(bytes as u32).to_le_bytes());
     to.0[bytes..bytes + 4].copy_from_slice(&MAGIC2.to_le_bytes());
 }
