@@ -190,8 +190,25 @@ pub fn oracle(guest: &Guest) -> Result<(Seen, Streams), String> {
     Ok((seen, streams))
 }
 
+/// A virtual machine may lose a step of the oracle, which says so. So many times in a row it is no accident.
+const ORACLE_TRIES: usize = 5;
+
 /// The oracle's account of a fresh run, also left in `list`.
 pub fn oracle_now(guest: &Guest, list: &Path) -> Result<(Seen, Streams), String> {
+    let mut tried = oracle_once(guest, list);
+    for _ in 1..ORACLE_TRIES {
+        if !tried
+            .as_ref()
+            .is_err_and(|why| why.contains(memtrail_oracle::LOST_STEP))
+        {
+            break;
+        }
+        tried = oracle_once(guest, list);
+    }
+    tried
+}
+
+fn oracle_once(guest: &Guest, list: &Path) -> Result<(Seen, Streams), String> {
     let binary = guest.built().map_err(|e| e.to_string())?;
     let mut command = prepare(tools::oracle()?);
     command.arg("--no-aslr").arg("-o").arg(list);

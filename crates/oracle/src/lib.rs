@@ -24,4 +24,4 @@ mod stepper;
 mod sys;
 pub mod vector;
 
-pub use stepper::{run, Ending, Options, Summary};
+pub use stepper::{run, Ending, Options, Summary, LOST_STEP};

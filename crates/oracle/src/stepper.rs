@@ -23,7 +23,7 @@
 use crate::machine::Regs;
 use crate::plan::{plan, Plan, Touch, Unclassified};
 use crate::sys::{self, Launch, RawRegs, Resume, Stopped};
-use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, Register};
 use libc::{c_int, pid_t};
 use memtrail_model::{Access, Point, Thread};
 use std::collections::HashMap;
@@ -124,6 +124,24 @@ fn or_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
         Ok(value) => Ok(Some(value)),
         Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Ok(None),
         Err(e) => Err(e),
+    }
+}
+
+/// A virtual machine may lose a step now and then. What was run cannot be told then; another time it will be well.
+pub const LOST_STEP: &str = "more than one instruction was run in a step";
+
+/// Whether an instruction that has completed can have led to this one. Of those that go anywhere, it can; and after a load of SS, one more runs.
+fn leads_to(done: &Instruction, pc: u64) -> bool {
+    if done.op0_register() == Register::SS {
+        return true;
+    }
+    let next = pc == done.next_ip();
+    match done.flow_control() {
+        // Those that repeat stay where they are.
+        FlowControl::Next => next || pc == done.ip(),
+        FlowControl::ConditionalBranch => next || pc == done.near_branch_target(),
+        FlowControl::UnconditionalBranch | FlowControl::Call => pc == done.near_branch_target(),
+        _ => true,
     }
 }
 
@@ -267,6 +285,12 @@ impl Session<'_> {
         match (signal, code) {
             (libc::SIGTRAP, TRAP_TRACE) => {
                 self.steps += 1;
+                let done = self.task(tid).pending.as_ref().map(|pending| pending.instruction);
+                let pc = sys::get_regs(tid)?.0.rip;
+                if let Some(done) = done.filter(|done| !leads_to(done, pc)) {
+                    let message = format!("{LOST_STEP}: from {:#x} to {pc:#x}", done.ip());
+                    return Err(io::Error::other(message));
+                }
                 self.settle(tid, true)?;
                 self.advance(tid, 0)
             }
@@ -392,4 +416,23 @@ fn executable_ranges(pid: pid_t) -> io::Result<Vec<(u64, u64)>> {
         (line[path_at..] == *exe).then_some((start, end))
     };
     Ok(maps.lines().filter_map(range).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_step_is_noticed() {
+        let at = |bytes: &[u8]| Decoder::with_ip(64, bytes, 0x1000, DecoderOptions::NONE).decode();
+        let leads = |bytes: &[u8]| [0x1000, 0x1001, 0x1002, 0x1003, 0x1012].map(|pc| leads_to(&at(bytes), pc));
+        // push r12: two bytes; rep movsb may stay where it is.
+        assert_eq!(leads(&[0x41, 0x54]), [true, false, true, false, false]);
+        assert_eq!(leads(&[0xf3, 0xa4]), [true, false, true, false, false]);
+        // jne and jmp by 16; ret; mov ss, ax.
+        assert_eq!(leads(&[0x75, 0x10]), [false, false, true, false, true]);
+        assert_eq!(leads(&[0xeb, 0x10]), [false, false, false, false, true]);
+        assert_eq!(leads(&[0xc3]), [true; 5]);
+        assert_eq!(leads(&[0x8e, 0xd0]), [true; 5]);
+    }
 }
