@@ -9,7 +9,7 @@
 //! | stop | instruction |
 //! |---|---|
 //! | SIGTRAP, si_code TRAP_TRACE | completed |
-//! | SIGTRAP, si_code TRAP_BRKPT | a restarted system call ran instead |
+//! | SIGTRAP, si_code TRAP_BRKPT | a restarted system call ran instead; or completed, on a virtual machine that now and then does not say why it stopped: the thread is elsewhere then |
 //! | SIGTRAP, si_code SIGTRAP | a handler was entered instead |
 //! | any other signal | did not run, or faulted (partly done if piecewise) |
 //!
@@ -20,7 +20,7 @@
 //! never gets into r11, and a call that blocks SIGTRAP meets no trap. The kernel
 //! itself keeps the flag out of signal frames; `pushf` is repaired after the step.
 
-use crate::machine::Regs;
+use crate::machine::{Regs, RCX};
 use crate::plan::{plan, Plan, Touch, Unclassified};
 use crate::sys::{self, Launch, RawRegs, Resume, Stopped};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, Register};
@@ -294,6 +294,11 @@ impl Session<'_> {
                 self.settle(tid, true)?;
                 self.advance(tid, 0)
             }
+            (libc::SIGTRAP, TRAP_BRKPT) if self.has_run(tid)? => {
+                self.steps += 1;
+                self.settle(tid, true)?;
+                self.advance(tid, 0)
+            }
             (libc::SIGTRAP, TRAP_BRKPT) => {
                 let mut raw = sys::get_regs(tid)?;
                 raw.0.r11 &= !TRAP_FLAG;
@@ -314,6 +319,19 @@ impl Session<'_> {
                 self.advance(tid, signal)
             }
         }
+    }
+
+    /// Whether the planned instruction has run, by where the thread is now.
+    fn has_run(&mut self, tid: pid_t) -> io::Result<bool> {
+        let now = sys::get_regs(tid)?.0;
+        Ok(self.task(tid).pending.as_ref().is_some_and(|pending| {
+            let (done, before) = (&pending.instruction, &pending.before);
+            let repeats = done.has_rep_prefix() || done.has_repne_prefix();
+            match now.rip == done.ip() {
+                true => repeats && now.rcx != before.gpr[RCX],
+                false => leads_to(done, now.rip),
+            }
+        }))
     }
 
     fn settle(&mut self, tid: pid_t, completed: bool) -> io::Result<()> {
