@@ -642,6 +642,28 @@ fn programs_are_simulated_while_they_run() {
     assert!(!witness.exists(), "the program ran");
 }
 
+/// What is in the file stays until there is something to replace it, and none is made before.
+#[test]
+fn what_fails_leaves_the_output_as_it_was() {
+    let dir = recording(FIVE);
+    let kept = dir.path().join("kept");
+    fs::write(&kept, "precious").unwrap();
+    for command in ["sim", "refs"] {
+        for output in ["kept", "new"] {
+            let failed = memtrail(&dir, &[command, "-o", output, "no-such-file"]);
+            assert_eq!(failed.status.code(), Some(125), "{}", stderr(&failed));
+        }
+        let failed = memtrail(&dir, &[command, "-o", "/no/such/file", "t.mtr"]);
+        assert!(stderr(&failed).starts_with("memtrail: cannot write /no/such/file: "));
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "precious");
+        assert!(!dir.path().join("new").exists());
+    }
+    for command in ["sim", "refs"] {
+        ok(&dir, &[command, "-o", "kept", "t.mtr"]);
+        assert_eq!(fs::read_to_string(&kept).unwrap(), ok(&dir, &[command, "t.mtr"]));
+    }
+}
+
 #[test]
 fn a_recording_cut_off_is_simulated_as_far_as_it_goes() {
     let dir = tempdir().unwrap();

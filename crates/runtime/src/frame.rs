@@ -88,8 +88,8 @@ fn state_components() -> u64 {
 }
 
 /// Up to the end of the last of them.
-fn state_bytes() -> usize {
-    let last = 63 - state_components().leading_zeros();
+fn state_bytes(components: u64) -> usize {
+    let last = 63 - components.leading_zeros();
     let end = match last {
         0 | 1 => HEADER + 64,
         _ => {
@@ -108,12 +108,13 @@ fn frame_state_bytes(from: Option<u64>) -> usize {
         }
         return 512;
     }
-    state_bytes() + 4
+    state_bytes(state_components()) + 4
 }
 
 /// The target's extended state while the runtime runs: the hardware's, but xmm as saved on the way in.
 fn save_live(t: &Thread, to: &mut State) {
-    let (components, bytes) = (state_components(), state_bytes());
+    let components = state_components();
+    let bytes = state_bytes(components);
     to.0[..bytes + 4].fill(0);
     // SAFETY: the area is aligned, zeroed and large enough.
     unsafe {

@@ -6,11 +6,8 @@ use memtrail_simulate::config::{ConfigError, Policy, Shared};
 use memtrail_simulate::spec::configurations;
 use memtrail_simulate::sweep::{grid, Single, Sweep, SweepConfig, SweepCounts};
 use memtrail_simulate::{Hierarchy, Level, Options, Simulator};
-use memtrail_trace::{accesses, Known, Reader, Selection};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufReader;
 use streams::{feed, lines, stream};
 
 /// A cache as one would write it down: a list of lines per set, the next to go first.
@@ -374,49 +371,6 @@ fn a_sweep_agrees_with_the_simulator() {
         let mut one = Simulator::new(&Hierarchy::of(vec![level]), Options::default()).unwrap();
         feed(&mut one, &stream);
         assert_eq!(one.counts()[0].traffic.reads, counts.reads, "{config}");
-    }
-}
-
-/// `MEMTRAIL_RECORDINGS=a.mtr:b.mtr cargo test --release -p memtrail-simulate --test sweep -- --ignored`
-#[test]
-#[ignore = "needs recordings"]
-fn recordings_give_what_each_configuration_gives_by_itself() {
-    struct Memory(Vec<Access>);
-    impl AccessSink for Memory {
-        fn accesses(&mut self, batch: &[Access]) {
-            self.0.extend_from_slice(batch);
-        }
-    }
-    let paths = std::env::var("MEMTRAIL_RECORDINGS").expect("MEMTRAIL_RECORDINGS names recordings");
-    let mut configs = metasim26();
-    configs.extend(grid(
-        &[4 << 10, 48 << 10, 1 << 20],
-        &[16, 64, 256],
-        &[1, 3, 6, 12, 24],
-        Policy::Lru,
-    ));
-    configs.extend(grid(
-        &[4 << 10, 48 << 10, 1 << 20],
-        &[32, 64],
-        &[2, 3, 8, 24],
-        Policy::Fifo,
-    ));
-    for path in paths.split(':') {
-        let mut reader = Reader::open(BufReader::new(File::open(path).unwrap())).unwrap();
-        let known = Known::read(&mut reader).unwrap();
-        let mut memory = Memory(Vec::new());
-        let selection = Selection {
-            thread: Some(Thread(0)),
-            limit: 5_000_000,
-            ..Selection::default()
-        };
-        accesses(&mut reader, &known, &selection, &mut memory).unwrap();
-        let stream = [memory.0];
-        let counts = swept(Sweep::new(&configs).unwrap(), &stream);
-        assert_eq!(swept(Sweep::on(&configs, 3).unwrap(), &stream), counts);
-        for (&config, counts) in configs.iter().zip(counts) {
-            assert_eq!(counts, naive(config, &stream, |thread| thread), "{path}: {config}");
-        }
     }
 }
 

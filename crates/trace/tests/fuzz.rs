@@ -6,6 +6,7 @@ use memtrail_collect::{Counter, State, Table, ThreadDecoder};
 use memtrail_descriptor::{fold, Encoder, Events, Folder};
 use memtrail_model::Thread;
 use memtrail_trace::{accesses, compress, fuzzing, Known, Leaves, Reader, Selection, StreamHead, Totals, Writer};
+use std::path::Path;
 
 /// Mutations per target.
 const TIMES: usize = 4000;
@@ -69,7 +70,17 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-fn run(seed: u64, corpus: &[Vec<u8>], target: impl Fn(&[u8])) {
+/// `name` is the target's in `fuzz/`, which gets the corpus as seeds with `MEMTRAIL_BLESS=1`.
+fn run(name: &str, seed: u64, corpus: &[Vec<u8>], target: impl Fn(&[u8])) {
+    if std::env::var_os("MEMTRAIL_BLESS").is_some() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../fuzz/corpus")
+            .join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        for (i, seed) in corpus.iter().enumerate() {
+            std::fs::write(folder.join(format!("seed-{i}")), seed).unwrap();
+        }
+    }
     let mut random = Random(seed);
     corpus.iter().for_each(|seed| target(seed));
     for _ in 0..TIMES {
@@ -132,14 +143,16 @@ fn the_sound_recording_is_sound() {
 
 #[test]
 fn files() {
-    run(1, &[recording().bytes, sound()], fuzzing::file);
+    run("file", 1, &[recording().bytes, sound()], fuzzing::file);
 }
 
 #[test]
 fn files_whose_checksums_are_right() {
     let bytes = recording().bytes;
     assert!(fuzzing::repaired(&bytes) == bytes);
-    run(2, &[bytes, sound()], |bytes| fuzzing::file(&fuzzing::repaired(bytes)));
+    run("repaired", 2, &[bytes, sound()], |bytes| {
+        fuzzing::file(&fuzzing::repaired(bytes));
+    });
 }
 
 /// Small descriptors of every kind: loops and nests, several leaves, relations, values without a rule.
@@ -176,7 +189,7 @@ fn pieces() -> Vec<Vec<u8>> {
 
 #[test]
 fn descriptors() {
-    run(4, &pieces(), fuzzing::descriptors);
+    run("descriptors", 4, &pieces(), fuzzing::descriptors);
 }
 
 fn block_columns() -> [Vec<u8>; 3] {
@@ -192,7 +205,7 @@ fn block_columns() -> [Vec<u8>; 3] {
 
 #[test]
 fn columns_of_blocks_and_records() {
-    run(5, &block_columns(), fuzzing::columns_of_blocks);
+    run("columns_of_blocks", 5, &block_columns(), fuzzing::columns_of_blocks);
 }
 
 #[test]
@@ -205,23 +218,5 @@ fn columns_of_events_and_indexes() {
                 .collect()
         })
         .collect();
-    run(7, &corpus, fuzzing::columns_of_events);
-}
-
-#[test]
-#[ignore = "writes the seeds for the targets in fuzz/"]
-fn write_seeds() {
-    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
-    let all: [(&str, Vec<Vec<u8>>); 4] = [
-        ("file", vec![recording().bytes, sound()]),
-        ("repaired", vec![recording().bytes, sound()]),
-        ("descriptors", pieces()),
-        ("columns_of_blocks", block_columns().into()),
-    ];
-    for (target, seeds) in all {
-        std::fs::create_dir_all(corpus.join(target)).unwrap();
-        for (i, seed) in seeds.iter().enumerate() {
-            std::fs::write(corpus.join(target).join(format!("seed-{i}")), seed).unwrap();
-        }
-    }
+    run("columns_of_events", 7, &corpus, fuzzing::columns_of_events);
 }

@@ -15,8 +15,9 @@ mod singles;
 mod tee;
 
 use crate::args::RecordArgs;
-use crate::dump::{replayed, selection, whole, written};
+use crate::dump::{replayed, selection, whole};
 use crate::info::{open, threads, warn_unless_whole, Recording};
+use crate::output;
 use crate::progress::Progress;
 use crate::record;
 use crate::say;
@@ -32,8 +33,6 @@ use memtrail_simulate::{Hierarchy, LevelCounts};
 use memtrail_trace::{accesses, Known, Places, Selection};
 use rows::{Reference, Row};
 use serde_json::Value;
-use std::fs::File;
-use std::io::Write;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -104,12 +103,9 @@ impl Findings {
 
 pub fn command(args: &SimArgs) -> anyhow::Result<u8> {
     if args.caches.preset.as_deref() == Some(choose::LIST) {
-        return print(&choose::list());
+        return output::write(None, &choose::list());
     }
-    if let Some(output) = &args.output {
-        // A path that cannot be written is told before a long run.
-        File::create(output).with_context(|| cannot_write(output))?;
-    }
+    output::check(args.output.as_deref())?;
     if args.live {
         return live(args);
     }
@@ -266,10 +262,14 @@ pub fn progress(known: &Known, selection: &Selection) -> Progress {
     if selection.from.is_some() || selection.to.is_some() {
         return Progress::new();
     }
+    Progress::towards(total(known, selection.thread).min(selection.limit))
+}
+
+/// The accesses of a thread, or of all.
+fn total(known: &Known, thread: Option<Thread>) -> u64 {
     let heads = known.streams.iter().map(|chunk| chunk.head.stream);
-    let wanted = heads.filter(|head| selection.thread.is_none_or(|thread| thread.0 == head.thread));
-    let total: u64 = wanted.map(|head| head.accesses).sum();
-    Progress::towards(total.min(selection.limit))
+    let wanted = heads.filter(|head| thread.is_none_or(|thread| thread.0 == head.thread));
+    wanted.map(|head| head.accesses).sum()
 }
 
 /// Where points are, by what processes told.
@@ -293,10 +293,7 @@ fn references(points: &[PointInfo], messages: &[(u32, Message)]) -> Vec<Referenc
 fn tell(args: &SimArgs, found: &Found, command: Vec<String>, path: Option<&Path>) -> anyhow::Result<()> {
     let file = path.map(|path| path.display().to_string());
     let text = text(args, found, [("command", command.into()), ("file", file.into())]);
-    match &args.output {
-        None => drop(print(&text)?),
-        Some(output) => std::fs::write(output, text).with_context(|| cannot_write(output))?,
-    }
+    output::write(args.output.as_deref(), &text)?;
     if let Some(path) = path.filter(|_| !args.json) {
         suggest(args, path);
     }
@@ -330,15 +327,6 @@ fn text<const N: usize>(args: &SimArgs, found: &Found, about: [(&'static str, Va
         parts.push(many::reuse(histogram));
     }
     parts.join("\n")
-}
-
-fn cannot_write(path: &Path) -> String {
-    format!("cannot write {}", path.display())
-}
-
-/// Writes to standard output.
-fn print(text: &str) -> anyhow::Result<u8> {
-    written(std::io::stdout().write_all(text.as_bytes()).err())
 }
 
 /// The next question, about the same caches.

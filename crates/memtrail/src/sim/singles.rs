@@ -7,7 +7,7 @@
 //! as soon as that is too little, all is left to a sweep. What the attempt has cost is little beside that. It is all or nothing: a sweep of some of the caches takes nearly as long as one of all.
 use super::args::SimArgs;
 use super::feed::Feed;
-use super::{replay_thread, side_by_side, threads, Swept};
+use super::{replay_thread, side_by_side, threads, total, Swept};
 use crate::progress::Progress;
 use memtrail_simulate::sweep::{Single, SweepConfig};
 use memtrail_trace::{Known, Selection};
@@ -46,11 +46,7 @@ pub fn simulate(
     }
     let mut threads = threads(known, None, path)?;
     threads.retain(|&thread| selection.thread.is_none_or(|wanted| wanted.0 == thread));
-    let heads = known.streams.iter().map(|chunk| chunk.head.stream);
-    let total: u64 = heads
-        .filter(|head| threads.contains(&head.thread))
-        .map(|head| head.accesses)
-        .sum();
+    let total = total(known, selection.thread);
     let progress = Progress::towards(total.saturating_mul(configs.len() as u64));
     let purse = AtomicU64::new(total.saturating_mul(configs.len() as u64) / PART_OF_ALL);
     // Its number, what it counted, and how many accesses there were; nothing if it would take too long.

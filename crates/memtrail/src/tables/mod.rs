@@ -16,16 +16,15 @@ mod tap;
 mod text;
 mod wrappers;
 
-use crate::dump::{whole, written};
+use crate::dump::whole;
 use crate::info::{open, warn_unless_whole};
+use crate::output;
 use crate::say;
-use anyhow::Context;
 use args::{By, TableArgs};
 use memtrail_trace::Known;
 use rows::Rows;
 use run::{Found, Wants};
 use serde_json::Value;
-use std::io::Write;
 
 /// Rows in a table, unless told otherwise.
 const TOP: usize = 20;
@@ -72,6 +71,7 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
         [] => vec![table.subject()],
         by => by.to_vec(),
     };
+    output::check(args.output.as_deref())?;
     let mut reader = open(&args.file)?;
     let mut known = Known::read(&mut reader)?;
     warn_unless_whole(&known.ending);
@@ -84,10 +84,7 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
     for reason in found.reasons() {
         say::line(format_args!("some names are missing: {reason}"));
     }
-    match &args.output {
-        None => drop(written(std::io::stdout().write_all(text.as_bytes()).err())?),
-        Some(output) => std::fs::write(output, text).with_context(|| format!("cannot write {}", output.display()))?,
-    }
+    output::write(args.output.as_deref(), &text)?;
     if !args.json {
         suggest(table, args);
     }
