@@ -12,6 +12,7 @@ use crate::linear::LinearAccess;
 use crate::work::{How, Move, Slots, Work};
 use memtrail_model::{Access, Kind, Point, Thread};
 use memtrail_translate::plan::TERMS;
+use safe_arch::{cast_to_m128d_from_m128i, cast_to_m128i_from_m128d, m128i, shuffle_abi_f64_all_m128d};
 
 /// Iterations at a time.
 const ROWS: usize = 8;
@@ -75,6 +76,23 @@ struct Place {
     constant: u8,
     column: u8,
     by: u8,
+}
+
+/// A column whose rows are each a row later, with another in front. It is written in pairs, as columns are read: what is read could not be taken from smaller writes that are still under way.
+#[inline(always)]
+fn later(first: u64, column: Column) -> Column {
+    let mut before = m128i::from([0, first]);
+    let mut rows = [0; ROWS];
+    for (to, pair) in rows.chunks_exact_mut(2).zip(column.chunks_exact(2)) {
+        let pair = m128i::from([pair[0], pair[1]]);
+        let both = cast_to_m128i_from_m128d(shuffle_abi_f64_all_m128d::<0b01>(
+            cast_to_m128d_from_m128i(before),
+            cast_to_m128d_from_m128i(pair),
+        ));
+        to.copy_from_slice(&<[u64; 2]>::from(both));
+        before = pair;
+    }
+    rows
 }
 
 /// Column and constant that are zero.
@@ -208,19 +226,16 @@ impl Layout {
                     slots[slot as usize] = column[(rows - 1) % ROWS];
                 }
                 &Origin::Step { slot, by, mask } => {
-                    let (mut value, by) = (slots[slot as usize], all.constant(by));
-                    let column = &mut all.columns[i];
-                    for place in &mut *column {
-                        *place = value;
-                        value = value.wrapping_add(by) & mask;
-                    }
-                    slots[slot as usize] = column.get(rows).copied().unwrap_or(value);
+                    let (value, by) = (slots[slot as usize], all.constant(by));
+                    // The mask leaves the lowest bits.
+                    let after = |n: usize| value.wrapping_add(by.wrapping_mul(n as u64)) & mask;
+                    all.columns[i] = std::array::from_fn(|row| if row == 0 { value } else { after(row) });
+                    slots[slot as usize] = after(rows);
                 }
                 &Origin::Anew { slot, of, mask } => {
                     let next = all.at(of).map(|value| value & mask);
-                    let column = &mut all.columns[i];
-                    column[0] = std::mem::replace(&mut slots[slot as usize], next[(rows - 1) % ROWS]);
-                    column[1..].copy_from_slice(&next[..ROWS - 1]);
+                    let first = std::mem::replace(&mut slots[slot as usize], next[(rows - 1) % ROWS]);
+                    all.columns[i] = later(first, next);
                 }
                 Origin::Bits(work, of) => all.columns[i] = all.at(*of).map(|value| work.bits(value)),
                 Origin::Sum(terms) => {

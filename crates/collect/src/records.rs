@@ -196,8 +196,10 @@ fn expand_plain(
                     n = left.iter().take_while(|&&k| k == first).count();
                     let last = left.get(n).and_then(|&k| kinds.get(k as usize));
                     n -= usize::from(last.is_none_or(|after| after.cuts));
-                    let fit = |all: usize, each: usize| all.checked_div(each).unwrap_or(n);
-                    n = fit(values.len(), each).min(fit(room.len(), accesses)).min(n);
+                    if n * each > values.len() || n * accesses > room.len() {
+                        let fit = |all: usize, each: usize| all.checked_div(each).unwrap_or(n);
+                        n = fit(values.len(), each).min(fit(room.len(), accesses)).min(n);
+                    }
                 }
                 recipes.expand_run(thread, body, exit, n, (values, each), (slots, columns), room);
                 times = n;

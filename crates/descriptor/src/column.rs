@@ -146,6 +146,11 @@ impl Form {
         self.source == self.own
     }
 
+    /// Whether what follows from the source is the source.
+    pub fn is_whole(self) -> bool {
+        (self.times, self.shift) == (1, 0)
+    }
+
     /// What follows from the sources.
     #[inline(always)]
     pub fn part(self, sources: &Sources) -> u64 {

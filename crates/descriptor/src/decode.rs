@@ -122,19 +122,10 @@ impl Kind {
     fn count(&self) -> usize {
         (self.event_end - self.event) as usize
     }
-
-    /// How many of them follow each other, for all of which the same forms hold. There is one at least.
-    #[inline]
-    fn run(&self, own: u32, successors: &[u32]) -> usize {
-        let until = match self.related_from > self.event {
-            true => self.event_end.min(self.related_from),
-            false => self.event_end,
-        };
-        // The last one may go anywhere.
-        let others = &successors[self.event as usize..until as usize - 1];
-        1 + others.iter().take_while(|&&next| next == own).count()
-    }
 }
+
+/// Among successors: the kind itself, so many times.
+const ITSELF: u32 = 1 << 31;
 
 /// Reads back what [`Encoder`](crate::Encoder) wrote, all of `bytes`. `most` bounds the events, their parameters, and their
 /// kinds: it is at least [`Events::size`] of what was encoded.
@@ -153,7 +144,7 @@ pub struct Decoder {
     related: Vec<Form>,
     /// Forms that stand for values.
     columns: usize,
-    /// By event, kind by kind. What else is in this and in `rows` is of no account, and may be from other pieces.
+    /// By event, kind by kind; events that are followed by their own kind have [`ITSELF`] in the place of the first. What else is in this and in `rows` is of no account, and may be from other pieces.
     successors: Vec<u32>,
     /// By value, kind by kind: what is left of it.
     rows: Vec<u64>,
@@ -278,14 +269,27 @@ impl Decoder {
             }
             let (row, forms, to) = (&self.rows[value..], &forms[column..], &mut values[end..]);
             let next = self.successors[event as usize];
-            if next == k {
-                let n = kind.run(k, &self.successors).min(size.events - at);
+            if next >= ITSELF {
+                // And the one behind them, which may go anywhere; as many as the same forms hold for.
+                let all = next - ITSELF + 1;
+                let until = match kind.related_from > event {
+                    true => kind.event_end.min(kind.related_from),
+                    false => kind.event_end,
+                };
+                let n = all.min(until - event);
+                kind.event += n;
+                kind.value += n * kind.arity;
+                let n = (n as usize).min(size.events - at);
                 let (row, to) = (&row[..n * arity], &mut to[..n * arity]);
                 follow(&forms[..arity], row, to, &mut sources);
-                k = self.successors[event as usize + n - 1];
-                kind.event += n as u32;
-                kind.value += n as u32 * kind.arity;
-                events.kinds[at..at + n].fill(next);
+                events.kinds[at..at + n].fill(k);
+                let others = all - n as u32;
+                if others > 1 {
+                    self.successors[event as usize + n] = ITSELF + others - 1;
+                }
+                if others == 0 {
+                    k = self.successors[event as usize + n - 1];
+                }
                 for start in &mut events.starts[at + 1..][..n] {
                     end += arity;
                     *start = end as u32;
@@ -446,10 +450,12 @@ impl Decoder {
 fn follow(forms: &[Form], rows: &[u64], to: &mut [u64], sources: &mut Sources) {
     match forms {
         [] => {}
-        [form] if !form.follows_itself() => {
-            let part = form.part(sources);
-            let each = to.iter_mut().zip(rows);
-            each.for_each(|(to, number)| *to = number.wrapping_add(part));
+        [form] if !form.follows_itself() || form.is_whole() => {
+            let (mut part, sums) = (form.part(sources), form.follows_itself());
+            for (to, number) in to.iter_mut().zip(rows) {
+                *to = number.wrapping_add(part);
+                part = if sums { *to } else { part };
+            }
             form.note(to[to.len() - 1], sources);
         }
         _ => {
@@ -476,13 +482,25 @@ fn read_path(
         if code == EXPLICIT {
             let apart = take(explicit).ok_or(Error::CutOff)?;
             let next = u64::from(k).wrapping_add(unzigzag(apart));
-            push_front(recent, u32::try_from(next).map_err(|_| Error::Inconsistent)?);
+            let next = u32::try_from(next).ok().filter(|&next| next < ITSELF);
+            push_front(recent, next.ok_or(Error::Inconsistent)?);
         } else if (code as usize) < RECENT {
             to_front(recent, code as usize);
         } else {
             return Err(Error::Inconsistent);
         }
         Ok(())
+    };
+    // Up to here, or to the beginning of where the kind follows itself.
+    let mut begin = 0;
+    let mut put = |next: u32, at: usize, n: usize| {
+        if next != k {
+            fill(&mut successors[at..], n, next);
+            begin = at + n;
+        } else if at + n > begin {
+            // Nobody asks for the others.
+            successors[begin] = ITSELF + (at + n - begin) as u32;
+        }
     };
     let (series, flags) = codes.next(count)?;
     if flags & LEAST != 0 {
@@ -493,19 +511,19 @@ fn read_path(
             let mut at = 0;
             for _ in 0..changes {
                 let (run, code) = codes.code(count - at)?;
-                fill(&mut successors[at..], run, recent[0]);
+                put(recent[0], at, run);
                 change(&mut recent, code)?;
+                put(recent[0], at + run, 1);
                 at += run + 1;
-                successors[at - 1] = recent[0];
             }
-            fill(&mut successors[at..], count - at, recent[0]);
+            put(recent[0], at, count - at);
         }
         Series::Dense(own) => {
-            for (place, &code) in successors.iter_mut().zip(own) {
+            for (at, &code) in own.iter().enumerate() {
                 if code != 0 {
                     change(&mut recent, code)?;
                 }
-                *place = recent[0];
+                put(recent[0], at, 1);
             }
         }
     }
@@ -708,24 +726,53 @@ impl Column<'_> {
                 }
                 self.expected(left);
             }
-            Series::Dense(own) => {
-                // All that changes with every number is in registers.
-                let mut past = self.past;
-                let mut rest = Residuals {
-                    planes: residuals.planes,
-                };
-                let places = self.numbers[self.at..].iter_mut().step_by(self.apart);
-                for (place, &code) in places.zip(own) {
-                    *place = match code {
-                        0 => past.expected(),
-                        _ => other(&mut past, code, self.least, &mut rest)?,
+            Series::Dense(mut own) => {
+                while let Some((&code, rest)) = own.split_first() {
+                    let number = match code {
+                        0 => self.past.expected(),
+                        _ => other(&mut self.past, code, self.least, residuals)?,
                     };
-                    past.update(*place);
+                    self.past.update(number);
+                    self.numbers[self.at] = number;
+                    self.at += self.apart;
+                    let short = match self.least {
+                        Some(least) => self.short(rest, residuals, |_, residual| least.wrapping_add(residual)),
+                        None => self.short(rest, residuals, |last, residual| last.wrapping_add(unzigzag(residual))),
+                    };
+                    own = &rest[short?..];
                 }
-                *residuals = rest;
             }
         }
         Ok(())
+    }
+
+    /// Makes the next numbers, as long as their residuals have one or two bytes: nearly all have in series with a code for each. Returns how many.
+    #[inline(never)]
+    fn short(
+        &mut self,
+        codes: &[u8],
+        residuals: &mut Residuals<'_>,
+        number: impl Fn(u64, u64) -> u64,
+    ) -> Result<usize, Error> {
+        let [low, high, ..] = &mut residuals.planes;
+        // All that changes with every number is in registers.
+        let (mut past, mut at, mut n, mut long) = (self.past, self.at, 0, 0);
+        for (&code, &byte) in codes.iter().zip(*low) {
+            let is_long = code.wrapping_sub(MISS + 1);
+            let Some(place) = self.numbers.get_mut(at).filter(|_| is_long <= 1) else {
+                break;
+            };
+            let above = high.get(long).copied().unwrap_or(0) & is_long.wrapping_neg();
+            *place = number(past.last(), u64::from(above) << 8 | u64::from(byte));
+            past.update(*place);
+            long += usize::from(is_long);
+            at += self.apart;
+            n += 1;
+        }
+        (self.past, self.at) = (past, at);
+        *low = &low[n..];
+        *high = high.get(long..).ok_or(Error::CutOff)?;
+        Ok(n)
     }
 
     /// The next `n` numbers are as expected.

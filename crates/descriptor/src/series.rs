@@ -102,18 +102,30 @@ impl Past {
         if n == 0 {
             return;
         }
-        let places = numbers[at..].iter_mut().step_by(apart).take(n);
+        let numbers = &mut numbers[at..][..(n - 1) * apart + 1];
+        let mut at = 0;
         if self.back {
-            for place in places {
+            while let Some(place) = numbers.get_mut(at) {
                 *place = self.predict(true);
                 self.update(*place);
+                at += apart;
             }
             return;
         }
-        for place in places {
-            self.last = self.last.wrapping_add(self.stride);
-            *place = self.last;
+        let mut last = self.last;
+        if apart == 1 {
+            for place in numbers {
+                last = last.wrapping_add(self.stride);
+                *place = last;
+            }
+        } else {
+            while let Some(place) = numbers.get_mut(at) {
+                last = last.wrapping_add(self.stride);
+                *place = last;
+                at += apart;
+            }
         }
+        self.last = last;
         self.step = self.stride;
     }
 }
