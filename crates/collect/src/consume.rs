@@ -305,15 +305,20 @@ impl<'x, S: AccessSink> Expander<'x, S> {
     fn fill(&mut self, thread: Thread, trips: u64, body: &mut [LoopAccess]) {
         let accesses = trips as usize * body.len();
         let places = &mut self.batch[self.filled..self.filled + accesses];
-        match body {
-            [_] => fill::<1>(places, thread, body),
-            [_, _] => fill::<2>(places, thread, body),
-            [_, _, _] => fill::<3>(places, thread, body),
-            [_, _, _, _] => fill::<4>(places, thread, body),
+        let mut first = [NO_ACCESS; 4];
+        for (place, access) in first.iter_mut().zip(&*body) {
+            *place = access.at(thread, access.addr);
+        }
+        match body.len() {
+            1 => fill::<1>(places, &first, body),
+            2 => fill::<2>(places, &first, body),
+            3 => fill::<3>(places, &first, body),
+            4 => fill::<4>(places, &first, body),
             _ => {
                 for chunk in places.chunks_exact_mut(body.len()) {
                     for (place, access) in chunk.iter_mut().zip(&mut *body) {
-                        *place = next(access, thread);
+                        *place = access.at(thread, access.addr);
+                        access.addr = access.addr.wrapping_add(access.stride);
                     }
                 }
             }
@@ -442,33 +447,24 @@ fn reached(cut: Option<&Cut>) -> u16 {
     cut.map_or(u16::MAX, |c| c.insn - u16::from(!c.begun))
 }
 
-/// An access of the current iteration; moves on to the next.
-#[inline(always)]
-fn next(access: &mut LoopAccess, thread: Thread) -> Access {
-    let addr = access.addr;
-    access.addr = addr.wrapping_add(access.stride);
-    Access {
-        thread,
-        pc: access.pc,
-        kind: access.kind,
-        addr,
-        size: access.size,
-        point: access.point,
-    }
-}
-
-/// Fills `places` with iterations of a body of `N` accesses, all of it in registers.
-fn fill<const N: usize>(places: &mut [Access], thread: Thread, body: &mut [LoopAccess]) {
-    let Some(body) = body.first_chunk_mut::<N>() else {
+/// Fills `places` with iterations of a body of `N` accesses, of which `first` has those of one. They are copied as they are, which takes two writes, and then get their addresses: to write what they consist of,
+/// one after the other, would take six. It is a function by itself so that nobody takes them to pieces.
+#[inline(never)]
+fn fill<const N: usize>(places: &mut [Access], first: &[Access], body: &mut [LoopAccess]) {
+    let (Some(first), Some(body)) = (first.first_chunk::<N>(), body.first_chunk_mut::<N>()) else {
         return;
     };
-    let mut now = *body;
+    let (mut addrs, strides) = (body.map(|access| access.addr), body.map(|access| access.stride));
     for chunk in places.chunks_exact_mut(N) {
-        for (place, access) in chunk.iter_mut().zip(&mut now) {
-            *place = next(access, thread);
+        for i in 0..N {
+            chunk[i] = first[i];
+            chunk[i].addr = addrs[i];
+            addrs[i] = addrs[i].wrapping_add(strides[i]);
         }
     }
-    *body = now;
+    for (access, addr) in body.iter_mut().zip(addrs) {
+        access.addr = addr;
+    }
 }
 
 impl<S: AccessSink> Consumer for Expander<'_, S> {

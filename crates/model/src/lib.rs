@@ -100,6 +100,21 @@ pub struct LoopAccess {
     pub stride: u64,
 }
 
+impl LoopAccess {
+    /// As it is at some address.
+    #[inline(always)]
+    pub fn at(&self, thread: Thread, addr: u64) -> Access {
+        Access {
+            thread,
+            pc: self.pc,
+            kind: self.kind,
+            addr,
+            size: self.size,
+            point: self.point,
+        }
+    }
+}
+
 /// Iterations of a loop, whole: access `j` of iteration `i` touches `body[j].addr + i * body[j].stride`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LoopRun<'a> {
@@ -114,14 +129,9 @@ impl LoopRun<'_> {
     pub fn accesses(&self) -> impl Iterator<Item = Access> + '_ {
         let thread = self.thread;
         let iteration = move |i: u64| {
-            self.body.iter().map(move |a| Access {
-                thread,
-                pc: a.pc,
-                kind: a.kind,
-                addr: a.addr.wrapping_add(i.wrapping_mul(a.stride)),
-                size: a.size,
-                point: a.point,
-            })
+            self.body
+                .iter()
+                .map(move |a| a.at(thread, a.addr.wrapping_add(i.wrapping_mul(a.stride))))
         };
         (0..self.trips).flat_map(iteration)
     }

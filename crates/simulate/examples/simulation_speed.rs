@@ -1,4 +1,4 @@
-//! How fast simulations are: `cargo run --release -p memtrail-simulate --example simulation_speed -- [--accesses N] [--runs N] [--stream] [--only NAME] FILE.mtr…`
+//! How fast simulations are: `cargo run --release -p memtrail-simulate --example simulation_speed -- [--accesses N] [--runs N] [--file-runs N] [--stream] [--only NAME] FILE.mtr…`
 //!
 //! Each recording is replayed into memory once (no more than so many accesses of it); then each simulation runs over it several times.
 //!
@@ -14,7 +14,7 @@
 //! Several workers go on while the clock stands still; they are timed as with `--stream`, and by whole runs. So is the last line, the way of `memtrail sim`: the whole
 //! recording, from the file, with loops taken whole and iterations left out.
 //!
-//! `--only` takes one of the names that are printed.
+//! That one is done `--file-runs` times. `--only` takes one of the names that are printed.
 //!
 //! Printed for each: a name, millions of accesses per second, and something that was counted, with tabs between.
 use memtrail_model::{Access, AccessSink};
@@ -198,12 +198,13 @@ fn from_the_file(path: &str, runs: usize) -> Result<(), Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let (mut most, mut runs, mut stream, mut only) = (30_000_000, 5, false, None);
+    let (mut most, mut runs, mut file_runs, mut stream, mut only) = (30_000_000, 5, 3, false, None);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--accesses" => most = args.next().ok_or("--accesses needs a number")?.parse()?,
             "--runs" => runs = args.next().ok_or("--runs needs a number")?.parse()?,
+            "--file-runs" => file_runs = args.next().ok_or("--file-runs needs a number")?.parse()?,
             "--stream" => stream = true,
             "--only" => only = Some(args.next().ok_or("--only needs a name")?),
             path => {
@@ -229,7 +230,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 stream.reuse();
                 drop(stream);
                 if only.as_deref().is_none_or(|only| only == ON_DESCRIPTORS) {
-                    from_the_file(path, runs)?;
+                    from_the_file(path, file_runs)?;
                 }
             }
         }

@@ -15,7 +15,7 @@ use std::time::Instant;
 const PIECE: usize = 1 << 20;
 /// Records that are enough to tell.
 const ENOUGH: usize = 24 << 20;
-const RUNS: usize = 3;
+const RUNS: usize = 5;
 
 #[derive(Default)]
 struct Count {

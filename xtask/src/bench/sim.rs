@@ -65,6 +65,8 @@ const CASES: &[Case] = &[
 
 /// Accesses that are replayed into memory, and given to the peer that wants them there: full and quick.
 const IN_MEMORY: (u64, u64) = (30_000_000, 2_000_000);
+/// So often each simulation runs over them: they take little time, and on a shared machine many runs are disturbed.
+const IN_MEMORY_RUNS: usize = 9;
 
 struct Options {
     quick: bool,
@@ -250,6 +252,8 @@ fn speeds(tools: &Tools, prepared: &Prepared, recording: &Path, most: u64, runs:
         "--accesses",
         &most.to_string(),
         "--runs",
+        &IN_MEMORY_RUNS.to_string(),
+        "--file-runs",
         &runs.to_string(),
         &text(recording),
     ]);
