@@ -105,6 +105,7 @@ impl Shadow {
     }
 
     /// A look-up of a line that the cache has not. `place`: [`Shadow::placed`] is called next.
+    #[inline(always)]
     pub fn miss(&mut self, line: u64, place: bool) -> Class {
         self.expect(1);
         let at = self.place(line);
