@@ -117,13 +117,7 @@ fn measure(row: Row, options: &Options, dir: &Path, memtrail: &Path) -> Result<M
         PEER_ACCESSES
     };
     let packed = match options.peers {
-        true => Some(peers::pack(
-            memtrail,
-            &recording,
-            (made.accesses, made.threads),
-            limit,
-            dir,
-        )?),
+        true => Some(peers::pack(memtrail, &recording, &made, limit, dir)?),
         false => None,
     };
     if !options.keep {

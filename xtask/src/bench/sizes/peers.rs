@@ -9,6 +9,7 @@
 //! They take minutes where a recording takes seconds, and recordings repeat to the address (`super`). So what they made
 //! is kept in `target/`, under a digest of exactly what they were given, and used again.
 
+use super::Made;
 use crate::packages::PATH;
 use crate::project::first_line_of;
 use serde_json::{json, Value};
@@ -119,24 +120,24 @@ impl Digest {
 /// Stretches of a long run that the peers get: what a program does first is rarely what it does most.
 const STRETCHES: u64 = 4;
 
-/// Where stretches begin in each thread, and how many accesses they have: `limit` in all, evenly over a run of so many accesses and threads.
-fn stretches(accesses: u64, threads: u64, limit: u64) -> Vec<(u64, u64)> {
-    if accesses <= limit {
-        return vec![(0, limit)];
+/// Where a stretch begins, as `dump --from` takes it, and how many accesses it has.
+type Stretch = (String, u64);
+
+/// Stretches of `limit` accesses in all, evenly over a run. Several threads have no numbers of accesses in common: theirs begin at times.
+fn stretches(made: &Made, limit: u64) -> Vec<Stretch> {
+    if made.accesses <= limit {
+        return vec![("0".to_string(), limit)];
     }
-    let apart = accesses / threads.max(1) / STRETCHES;
-    (0..STRETCHES).map(|i| (i * apart, limit / STRETCHES)).collect()
+    let begin = |i: u64| match made.threads {
+        1 => (made.accesses / STRETCHES * i).to_string(),
+        _ => format!("{}ms", (made.wall * 1000.0) as u64 / STRETCHES * i),
+    };
+    (0..STRETCHES).map(|i| (begin(i), limit / STRETCHES)).collect()
 }
 
-/// Packs at most `limit` accesses of `recording`, which has so many, of so many threads, with every peer; `dir` is for large files while it lasts.
-pub fn pack(
-    memtrail: &Path,
-    recording: &Path,
-    (accesses, threads): (u64, u64),
-    limit: u64,
-    dir: &Path,
-) -> Result<Packed, String> {
-    let packed = pack_in(memtrail, recording, &stretches(accesses, threads, limit), dir);
+/// Packs at most `limit` accesses of `recording`, which was made so, with every peer; `dir` is for large files while it lasts.
+pub fn pack(memtrail: &Path, recording: &Path, made: &Made, limit: u64, dir: &Path) -> Result<Packed, String> {
+    let packed = pack_in(memtrail, recording, &stretches(made, limit), dir);
     for name in [BARE, SPLIT] {
         // Where it failed, or the answer was known, not every file is there.
         let _ = std::fs::remove_file(dir.join(name));
@@ -144,7 +145,7 @@ pub fn pack(
     packed
 }
 
-fn pack_in(memtrail: &Path, recording: &Path, stretches: &[(u64, u64)], dir: &Path) -> Result<Packed, String> {
+fn pack_in(memtrail: &Path, recording: &Path, stretches: &[Stretch], dir: &Path) -> Result<Packed, String> {
     let (bare, split) = (dir.join(BARE), dir.join(SPLIT));
     let create = |path: &Path| {
         let file = File::create(path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -154,7 +155,7 @@ fn pack_in(memtrail: &Path, recording: &Path, stretches: &[(u64, u64)], dir: &Pa
     let mut out = create(&bare)?;
     let mut columns = Columns::default();
     let (mut accesses, mut digest) = (0, Digest([1, 2]));
-    for &stretch in stretches {
+    for stretch in stretches {
         replay(memtrail, recording, stretch, |reference| {
             accesses += 1;
             digest.add(reference);
@@ -231,11 +232,11 @@ impl Columns {
 fn replay(
     memtrail: &Path,
     recording: &Path,
-    (from, limit): (u64, u64),
+    (from, limit): &Stretch,
     mut each: impl FnMut(Reference) -> std::io::Result<()>,
 ) -> Result<(), String> {
     let mut dump = Command::new(memtrail)
-        .args(["dump", "--from", &from.to_string(), "--limit", &limit.to_string()])
+        .args(["dump", "--from", from, "--limit", &limit.to_string()])
         .arg(recording)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -317,12 +318,21 @@ mod tests {
 
     #[test]
     fn long_runs_give_stretches_from_all_over() {
-        assert_eq!(stretches(400, 1, 400), [(0, 400)]);
+        let made = |accesses, threads| Made {
+            accesses,
+            threads,
+            wall: 2.5,
+        };
+        let stretch = |from: &str, accesses| (from.to_string(), accesses);
+        assert_eq!(stretches(&made(400, 1), 400), [stretch("0", 400)]);
         assert_eq!(
-            stretches(4000, 1, 400),
-            [(0, 100), (1000, 100), (2000, 100), (3000, 100)]
+            stretches(&made(4000, 1), 400),
+            ["0", "1000", "2000", "3000"].map(|from| stretch(from, 100))
         );
-        assert_eq!(stretches(4000, 2, 40), [(0, 10), (500, 10), (1000, 10), (1500, 10)]);
+        assert_eq!(
+            stretches(&made(4000, 2), 40),
+            ["0ms", "625ms", "1250ms", "1875ms"].map(|from| stretch(from, 10))
+        );
     }
 
     #[test]
