@@ -355,7 +355,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
                 cut: cut.filter(|c| c.insn == access.insn),
             };
             let (pc, _) = plan.instruction(access.insn);
-            if !self.one_by_one && matches!(access.shape, Shape::Repeat { .. }) {
+            if !self.one_by_one && matches!(access.shape, Shape::Repeat(_)) {
                 rest.past += self.repeated(thread, access, points, &values, rest.past, pc)?;
             }
             let (mut past, mut stopped) = (rest.past, false);
@@ -412,12 +412,8 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         past: u64,
         pc: u64,
     ) -> Result<u64, DecodeError> {
-        let operands = match access.shape {
-            Shape::Repeat {
-                source: Some(_),
-                dest: Some(_),
-                ..
-            } => 2,
+        let operands = match &access.shape {
+            Shape::Repeat(repeat) if repeat.source.is_some() && repeat.dest.is_some() => 2,
             _ => 1,
         };
         let (elements, mut body) = as_loop(access, values, past / operands, pc, points)?;

@@ -84,8 +84,8 @@ impl Numbering {
                 *point.get_or_insert_with(|| self.number(info(plan, access, kind)))
             };
             let own = number(access.kind);
-            let source = match access.shape {
-                Shape::Repeat { source: Some(_), .. } => number(Kind::Read),
+            let source = match &access.shape {
+                Shape::Repeat(repeat) if repeat.source.is_some() => number(Kind::Read),
                 _ => own,
             };
             Points { own, source }
@@ -122,14 +122,14 @@ fn info(plan: &Plan, access: &PlannedAccess, kind: Kind) -> PointInfo {
 
 /// Bytes of each access, if that is known beforehand.
 fn size(shape: &Shape) -> u32 {
-    match *shape {
-        Shape::Plain { size, .. } | Shape::Line { size, .. } => size,
-        Shape::Repeat { size, .. }
-        | Shape::Lanes { size, .. }
+    match shape {
+        Shape::Plain { size, .. } | Shape::Line { size, .. } => *size,
+        Shape::Lanes { size, .. }
         | Shape::Elements { size, .. }
         | Shape::Broadcast { size, .. }
-        | Shape::Packed { size, .. }
-        | Shape::BitWord { size, .. } => size.into(),
-        Shape::Xstate { .. } => 0,
+        | Shape::Packed { size, .. } => (*size).into(),
+        Shape::Repeat(repeat) => repeat.size.into(),
+        Shape::BitWord(word) => word.size.into(),
+        Shape::Xstate(_) => 0,
     }
 }

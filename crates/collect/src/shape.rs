@@ -5,7 +5,7 @@ use crate::points::Points;
 use crate::{Counts, Cut, DecodeError};
 use memtrail_model::{Kind, LoopAccess};
 use memtrail_tracee::XsaveTable;
-use memtrail_translate::plan::{Addr, Layout, Mask, Plan, PlannedAccess, Shape};
+use memtrail_translate::plan::{Addr, Layout, Mask, Plan, PlannedAccess, Repeat, Shape, Xstate};
 
 /// More accesses than any execution can have made; a larger number is a damaged record.
 pub(crate) const MOST_ACCESSES: u64 = 1 << 48;
@@ -107,34 +107,24 @@ impl Values<'_> {
         self.cut.is_none_or(|c| c.lanes >> (i & 63) & 1 == 1)
     }
 
-    fn repeated(&self, shape: &Shape) -> Result<Repeated, DecodeError> {
-        let Shape::Repeat {
-            size,
-            before,
-            after,
-            low32,
-            pointer,
-            moved,
-            moved_is_rsi,
-            ..
-        } = shape
-        else {
-            return Ok(Repeated { elements: 0, step: 0 });
-        };
-        let narrow = |v: u64| if *low32 { v as u32 as u64 } else { v };
+    fn repeated(&self, repeat: &Repeat) -> Result<Repeated, DecodeError> {
+        let narrow = |v: u64| if repeat.low32 { v as u32 as u64 } else { v };
         let (after, moved) = match self.cut {
-            Some(c) => (c.rcx, if *moved_is_rsi { c.rsi } else { c.rdi }),
-            None => (self.slots[*after as usize], self.slots[*moved as usize]),
+            Some(c) => (c.rcx, if repeat.moved_is_rsi { c.rsi } else { c.rdi }),
+            None => (
+                self.slots[usize::from(repeat.after)],
+                self.slots[usize::from(repeat.moved)],
+            ),
         };
-        let elements = narrow(before.eval(self.slots).wrapping_sub(after));
+        let elements = narrow(repeat.before.eval(self.slots).wrapping_sub(after));
         if elements > MOST_ACCESSES / 2 {
             return Err(DecodeError::TooMany {
                 id: self.block,
                 count: elements.into(),
             });
         }
-        let down = narrow(moved) < narrow(pointer.eval(self.slots));
-        let size = u64::from(*size);
+        let down = narrow(moved) < narrow(repeat.pointer.eval(self.slots));
+        let size = u64::from(repeat.size);
         Ok(Repeated {
             elements,
             step: if down { size.wrapping_neg() } else { size },
@@ -142,9 +132,10 @@ impl Values<'_> {
     }
 
     /// Bytes of an xsave area from its start to the end of the last component asked for.
-    fn xsave_extent(&self, mask: u64, layout: Layout) -> u64 {
+    fn xsave_extent(&self, xstate: &Xstate) -> u64 {
+        let mask = xsave_mask(xstate.low.eval(self.slots), xstate.high.eval(self.slots));
         let asked = mask & self.xsave.xcr0;
-        let (compact, present) = match layout {
+        let (compact, present) = match xstate.layout {
             Layout::Standard => (false, asked),
             Layout::Compact => (true, asked),
             Layout::Image(slot) => {
@@ -182,7 +173,7 @@ impl Values<'_> {
 
 /// Whether an access at the instruction that was cut short may have happened in part.
 fn can_be_partial(shape: &Shape) -> bool {
-    matches!(shape, Shape::Repeat { .. } | Shape::Lanes { .. })
+    matches!(shape, Shape::Repeat(_) | Shape::Lanes { .. })
 }
 
 /// Takes an access (kind, address, size); returns whether it wants more.
@@ -205,8 +196,8 @@ pub(crate) fn expand(
     if v.cut.is_some() && !can_be_partial(&access.shape) {
         return Ok(());
     }
-    if let Shape::Repeat { .. } = access.shape {
-        return expand_repeat(&access.shape, v, from, &mut emit);
+    if let Shape::Repeat(repeat) = &access.shape {
+        return expand_repeat(repeat, v, from, &mut emit);
     }
     let mut seen = 0;
     expand_rare(access, v, &mut |kind, addr, size| {
@@ -225,18 +216,18 @@ pub(crate) fn as_loop(
     pc: u64,
     points: &Points,
 ) -> Result<(u64, Vec<LoopAccess>), DecodeError> {
-    let Shape::Repeat { source, dest, size, .. } = &access.shape else {
+    let Shape::Repeat(repeat) = &access.shape else {
         return Ok((0, Vec::new()));
     };
-    let r = v.repeated(&access.shape)?;
-    let source = source.iter().map(|addr| (addr, Kind::Read));
-    let operands = source.chain(dest.iter().map(|(addr, kind)| (addr, *kind)));
+    let r = v.repeated(repeat)?;
+    let source = repeat.source.iter().map(|addr| (addr, Kind::Read));
+    let operands = source.chain(repeat.dest.iter().map(|(addr, kind)| (addr, *kind)));
     let one = |(addr, kind): (&Addr, Kind)| {
         (!addr.low32).then(|| LoopAccess {
             pc,
             kind,
             point: points.of(access, kind),
-            size: (*size).into(),
+            size: repeat.size.into(),
             addr: v.at(addr, first.wrapping_mul(r.step)),
             stride: r.step,
         })
@@ -245,12 +236,10 @@ pub(crate) fn as_loop(
     Ok((r.elements.saturating_sub(first), body.unwrap_or_default()))
 }
 
-fn expand_repeat(shape: &Shape, v: &Values, from: u64, emit: Emit) -> Result<(), DecodeError> {
-    let Shape::Repeat { source, dest, size, .. } = shape else {
-        return Ok(());
-    };
-    let r = v.repeated(shape)?;
-    let size = (*size).into();
+fn expand_repeat(repeat: &Repeat, v: &Values, from: u64, emit: Emit) -> Result<(), DecodeError> {
+    let Repeat { source, dest, .. } = repeat;
+    let r = v.repeated(repeat)?;
+    let size = repeat.size.into();
     let both = source.is_some() && dest.is_some();
     let first = if both { from / 2 } else { from };
     let mut source_done = both && from % 2 == 1;
@@ -275,7 +264,7 @@ fn expand_repeat(shape: &Shape, v: &Values, from: u64, emit: Emit) -> Result<(),
 fn expand_rare(access: &PlannedAccess, v: &Values, emit: Emit) {
     let kind = access.kind;
     match &access.shape {
-        Shape::Repeat { .. } => {}
+        Shape::Repeat(_) => {}
         Shape::Plain { addr, size } => {
             emit(kind, v.at(addr, 0), *size);
         }
@@ -328,18 +317,12 @@ fn expand_rare(access: &PlannedAccess, v: &Values, emit: Emit) {
             let mut elements = 0..v.active_lanes(mask, *lanes);
             elements.all(|i| emit(kind, v.at(addr, i * u64::from(*size)), (*size).into()));
         }
-        Shape::BitWord { addr, bit, size } => {
-            let offset = Values::bit_word(bit.eval(v.slots), *size);
-            emit(kind, v.at(addr, offset), (*size).into());
+        Shape::BitWord(word) => {
+            let offset = Values::bit_word(word.bit.eval(v.slots), word.size);
+            emit(kind, v.at(&word.addr, offset), word.size.into());
         }
-        Shape::Xstate {
-            addr,
-            low,
-            high,
-            layout,
-        } => {
-            let mask = xsave_mask(low.eval(v.slots), high.eval(v.slots));
-            emit(kind, v.at(addr, 0), v.xsave_extent(mask, *layout) as u32);
+        Shape::Xstate(xstate) => {
+            emit(kind, v.at(&xstate.addr, 0), v.xsave_extent(xstate) as u32);
         }
     }
 }
@@ -356,13 +339,13 @@ pub(crate) fn count(access: &PlannedAccess, v: &Values, counts: &mut Counts) -> 
     let kind = access.kind;
     match &access.shape {
         Shape::Plain { size, .. } | Shape::Line { size, .. } => counts.add(kind, 1, (*size).into()),
-        shape @ Shape::Repeat { source, dest, size, .. } => {
-            let n = v.repeated(shape)?.elements;
-            if source.is_some() {
-                counts.add(Kind::Read, n, (*size).into());
+        Shape::Repeat(repeat) => {
+            let (n, size) = (v.repeated(repeat)?.elements, repeat.size.into());
+            if repeat.source.is_some() {
+                counts.add(Kind::Read, n, size);
             }
-            if let Some((_, kind)) = dest {
-                counts.add(*kind, n, (*size).into());
+            if let Some((_, kind)) = repeat.dest {
+                counts.add(kind, n, size);
             }
         }
         Shape::Lanes { lanes, mask, size, .. } => {
@@ -376,11 +359,8 @@ pub(crate) fn count(access: &PlannedAccess, v: &Values, counts: &mut Counts) -> 
             let n = u64::from(v.active_lanes(mask, *lanes) > 0);
             counts.add(kind, n, (*size).into());
         }
-        Shape::BitWord { size, .. } => counts.add(kind, 1, (*size).into()),
-        Shape::Xstate { low, high, layout, .. } => {
-            let mask = xsave_mask(low.eval(v.slots), high.eval(v.slots));
-            counts.add(kind, 1, v.xsave_extent(mask, *layout));
-        }
+        Shape::BitWord(word) => counts.add(kind, 1, word.size.into()),
+        Shape::Xstate(xstate) => counts.add(kind, 1, v.xsave_extent(xstate)),
     }
     Ok(())
 }

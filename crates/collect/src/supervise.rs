@@ -115,7 +115,7 @@ pub fn record<S: Sink>(
     memtrail_tracee::interrupts(Some(&events.wake()));
     let drain = Drain::new(
         session,
-        Table::new(table_options(session)),
+        Table::counting(table_options(session)),
         xsave,
         sink,
         notes_in,

@@ -140,6 +140,8 @@ pub struct Table {
     recipes: Recipes,
     points: Numbering,
     numbers_fetches: bool,
+    /// Nobody expands: there are neither recipes nor points nor bends.
+    counts_only: bool,
     /// By `id - FIRST_BLOCK`.
     ids: Vec<Hot>,
     /// By `id - FIRST_BLOCK`: [`Hot::words`] once more, or 0 if that is more than 255. Reading a thread's
@@ -160,11 +162,20 @@ impl Table {
             recipes: Recipes::default(),
             points: Numbering::default(),
             numbers_fetches: false,
+            counts_only: false,
             ids: Vec::new(),
             lengths: Vec::new(),
             leaves: 0,
             outcomes: Vec::new(),
             carries: Vec::new(),
+        }
+    }
+
+    /// For those who count executions but make no accesses of them: it takes half the memory.
+    pub(crate) fn counting(options: memtrail_translate::Options) -> Table {
+        Table {
+            counts_only: true,
+            ..Table::new(options)
         }
     }
 
@@ -276,7 +287,10 @@ impl Table {
             let (slot, slots) = (sources.len(), plan.slots());
             return Err(DecodeError::BadPlan { id, slot, slots });
         }
-        let points = self.points.of(&plan);
+        let points = match self.counts_only {
+            true => Box::default(),
+            false => self.points.of(&plan),
+        };
         let mut block = Block::new(id, plan, sources, points);
         block.first_leaf = self.leaves;
         if self.numbers_fetches {
@@ -303,7 +317,10 @@ impl Table {
         }
         self.leaves += block.plan.ids();
         self.carries.extend(carries);
-        self.recipes.push(&block);
+        if !self.counts_only {
+            block.bends = Bend::all(&block.plan);
+            self.recipes.push(&block);
+        }
         if self.numbers_fetches {
             self.recipes.push_fetches(&block);
         }
@@ -353,7 +370,7 @@ impl Block {
             fixed,
             turn: Turn::at_end(&plan),
             end: Stretch::at_end(&plan),
-            bends: Bend::all(&plan),
+            bends: Box::default(),
             plan,
             sources,
             first_leaf: 0,
@@ -561,18 +578,12 @@ fn linear_forms(shape: &Shape) -> Vec<Lin> {
         | Shape::Elements { addr, .. }
         | Shape::Broadcast { addr, .. }
         | Shape::Packed { addr, .. } => vec![addr.lin],
-        Shape::BitWord { addr, bit, .. } => vec![addr.lin, *bit],
-        Shape::Xstate { addr, low, high, .. } => vec![addr.lin, *low, *high],
-        Shape::Repeat {
-            source,
-            dest,
-            before,
-            pointer,
-            ..
-        } => {
-            let mut all = vec![*before, *pointer];
-            all.extend(source.map(|a| a.lin));
-            all.extend(dest.map(|(a, _)| a.lin));
+        Shape::BitWord(word) => vec![word.addr.lin, word.bit],
+        Shape::Xstate(xstate) => vec![xstate.addr.lin, xstate.low, xstate.high],
+        Shape::Repeat(repeat) => {
+            let mut all = vec![repeat.before, repeat.pointer];
+            all.extend(repeat.source.map(|a| a.lin));
+            all.extend(repeat.dest.map(|(a, _)| a.lin));
             all
         }
     }
@@ -590,7 +601,7 @@ fn plain_slots(shape: &Shape) -> Vec<usize> {
         }
     };
     match shape {
-        Shape::Plain { .. } | Shape::Line { .. } | Shape::BitWord { .. } => {}
+        Shape::Plain { .. } | Shape::Line { .. } | Shape::BitWord(_) => {}
         Shape::Elements { lanes, mask: m, .. }
         | Shape::Broadcast { lanes, mask: m, .. }
         | Shape::Packed { lanes, mask: m, .. } => mask(m, *lanes),
@@ -605,12 +616,12 @@ fn plain_slots(shape: &Shape) -> Vec<usize> {
             let words = (*lanes as usize * *index_bytes as usize).div_ceil(8).max(1);
             all.push(*index as usize + words - 1);
         }
-        Shape::Xstate { layout, .. } => {
-            if let Layout::Image(s) = layout {
-                all.push(*s as usize);
+        Shape::Xstate(xstate) => {
+            if let Layout::Image(s) = xstate.layout {
+                all.push(s.into());
             }
         }
-        Shape::Repeat { after, moved, .. } => all.extend([*after as usize, *moved as usize]),
+        Shape::Repeat(repeat) => all.extend([repeat.after, repeat.moved].map(usize::from)),
     }
     all.extend(segments(shape));
     all
@@ -624,11 +635,11 @@ fn segments(shape: &Shape) -> Vec<usize> {
         | Shape::Lanes { addr, .. }
         | Shape::Elements { addr, .. }
         | Shape::Broadcast { addr, .. }
-        | Shape::Packed { addr, .. }
-        | Shape::BitWord { addr, .. }
-        | Shape::Xstate { addr, .. } => slot(addr).into_iter().collect(),
-        Shape::Repeat { source, dest, .. } => {
-            let both = source.iter().chain(dest.iter().map(|(a, _)| a));
+        | Shape::Packed { addr, .. } => slot(addr).into_iter().collect(),
+        Shape::BitWord(word) => slot(&word.addr).into_iter().collect(),
+        Shape::Xstate(xstate) => slot(&xstate.addr).into_iter().collect(),
+        Shape::Repeat(repeat) => {
+            let both = repeat.source.iter().chain(repeat.dest.iter().map(|(a, _)| a));
             both.filter_map(slot).collect()
         }
     }

@@ -101,7 +101,7 @@ impl<'x, S: StepSink> Walker<'x, S> {
 /// Accesses of an element of a repeated string instruction; 0 for all others.
 fn per_element(shape: &Shape) -> u32 {
     match shape {
-        Shape::Repeat { source, dest, .. } => u32::from(source.is_some()) + u32::from(dest.is_some()),
+        Shape::Repeat(repeat) => u32::from(repeat.source.is_some()) + u32::from(repeat.dest.is_some()),
         _ => 0,
     }
 }

@@ -6,7 +6,8 @@ use memtrail_model::{Access, AccessSink, Kind, Thread};
 use memtrail_ring::record::{CUT, END, SIGNAL, SIGRETURN, STATE};
 use memtrail_ring::Probes;
 use memtrail_translate::plan::{
-    Addr, Derived, Layout, Lin, LoopPlan, Mask, Narrow, Plan, PlannedAccess, Shape, Step, FIRST, FS, RSP,
+    Addr, BitWord, Derived, Layout, Lin, LoopPlan, Mask, Narrow, Plan, PlannedAccess, Repeat, Shape, Step, Xstate,
+    FIRST, FS, RSP,
 };
 use plans::*;
 
@@ -104,7 +105,7 @@ fn derived_values_narrow_and_build_on_each_other() {
 }
 
 fn repeat(dest: Option<(Addr, Kind)>, source: Option<Addr>, low32: bool) -> Shape {
-    Shape::Repeat {
+    Shape::from(Repeat {
         source,
         dest,
         size: 4,
@@ -114,7 +115,7 @@ fn repeat(dest: Option<(Addr, Kind)>, source: Option<Addr>, low32: bool) -> Shap
         pointer: slot(1),
         moved: FIRST + 4,
         moved_is_rsi: true,
-    }
+    })
 }
 
 #[test]
@@ -254,10 +255,12 @@ fn masked_elements_broadcasts_and_packed_vectors() {
 
 #[test]
 fn bit_strings_reach_below_their_base() {
-    let bit_word = |size| Shape::BitWord {
-        addr: at(slot(0)),
-        bit: slot(1),
-        size,
+    let bit_word = |size| {
+        Shape::from(BitWord {
+            addr: at(slot(0)),
+            bit: slot(1),
+            size,
+        })
     };
     let t = table(vec![(ID, one(3, R, bit_word(8))), (65, one(3, W, bit_word(2)))]);
     let minus_one = u64::MAX;
@@ -270,11 +273,13 @@ fn bit_strings_reach_below_their_base() {
 
 #[test]
 fn xsave_extents_follow_mask_and_layout() {
-    let xstate = |layout| Shape::Xstate {
-        addr: at(slot(0)),
-        low: slot(1),
-        high: slot(2),
-        layout,
+    let xstate = |layout| {
+        Shape::from(Xstate {
+            addr: at(slot(0)),
+            low: slot(1),
+            high: slot(2),
+            layout,
+        })
     };
     let t = table(vec![
         (ID, one(5, W, xstate(Layout::Standard))),

@@ -4,7 +4,7 @@ mod plans;
 use memtrail_collect::{Expander, Fed, StepSink, Table, ThreadDecoder, Walker};
 use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Point, Thread};
 use memtrail_ring::record::CUT;
-use memtrail_translate::plan::{Lin, LoopPlan, Mask, Shape, FIRST, RSP};
+use memtrail_translate::plan::{Lin, LoopPlan, Mask, Repeat, Shape, FIRST, RSP};
 use plans::*;
 use Kind::{Fetch, Read, Write};
 
@@ -196,7 +196,7 @@ fn instructions_without_accesses_are_told_and_those_behind_a_way_out_are_not() {
 
 #[test]
 fn a_string_instruction_is_fetched_once() {
-    let movs = Shape::Repeat {
+    let movs = Shape::from(Repeat {
         source: Some(at(slot(0))),
         dest: Some((at(slot(1)), Write)),
         size: 8,
@@ -206,12 +206,12 @@ fn a_string_instruction_is_fetched_once() {
         pointer: slot(1),
         moved: FIRST + 4,
         moved_is_rsi: false,
-    };
+    });
     let record = |elements: u64| [64, 0x100, 0x900, elements, 0, 0x900 + 8 * elements];
     let fetch = (Fetch, PC, 4);
     let element = |i: u64| [(Read, 0x100 + 8 * i, 8), (Write, 0x900 + 8 * i, 8)];
     let expected = |n: u64| [vec![fetch], (0..n).flat_map(element).collect()].concat();
-    let plan = || one(6, Write, movs);
+    let plan = || one(6, Write, movs.clone());
     assert_eq!(told(plan(), &record(0)), expected(0));
     assert_eq!(told(plan(), &record(1)), expected(1));
     assert_eq!(told(plan(), &record(5)), expected(5));
@@ -229,7 +229,7 @@ fn an_instruction_whose_lanes_are_all_off_is_fetched() {
         mask: Mask::Bits(FIRST + 1),
         size: 8,
     };
-    assert_eq!(told(one(3, Read, shape), &[64, 0x100, 0]), [(Fetch, PC, 4)]);
+    assert_eq!(told(one(3, Read, shape.clone()), &[64, 0x100, 0]), [(Fetch, PC, 4)]);
     let lanes = [(Fetch, PC, 4), (Read, 0x108, 8), (Read, 0x118, 8)];
     assert_eq!(told(one(3, Read, shape), &[64, 0x100, 0b1010]), lanes);
 }

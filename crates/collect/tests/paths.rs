@@ -282,7 +282,7 @@ fn join(parts: &[&Part]) -> Plan {
             let shape = match a.shape {
                 Shape::Plain { addr: a, size } => Shape::Plain { addr: addr(a), size },
                 Shape::Line { addr: a, size } => Shape::Line { addr: addr(a), size },
-                other => panic!("{other:?}"),
+                ref other => panic!("{other:?}"),
             };
             let insn = insns + a.insn;
             PlannedAccess { insn, shape, ..*a }

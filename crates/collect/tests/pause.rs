@@ -4,7 +4,7 @@ mod plans;
 use memtrail_collect::{Expander, Table, ThreadDecoder};
 use memtrail_model::{Access, Kind, Thread};
 use memtrail_ring::record::CUT;
-use memtrail_translate::plan::{PlannedAccess, Shape, FIRST};
+use memtrail_translate::plan::{PlannedAccess, Repeat, Shape, FIRST};
 use plans::*;
 
 const THREAD: Thread = Thread(1);
@@ -68,7 +68,7 @@ fn slices_put_together_are_the_whole() {
 
 #[test]
 fn huge_repeats_are_taken_in_slices_without_going_through_them_again() {
-    let shape = Shape::Repeat {
+    let shape = Shape::from(Repeat {
         source: Some(at(slot(1))),
         dest: Some((at(slot(2)), Kind::Write)),
         size: 1,
@@ -78,7 +78,7 @@ fn huge_repeats_are_taken_in_slices_without_going_through_them_again() {
         pointer: slot(1),
         moved: FIRST + 4,
         moved_is_rsi: true,
-    };
+    });
     let kind = Kind::Write;
     let t = table(vec![(ID, plan(6, 1, vec![PlannedAccess { insn: 0, kind, shape }]))]);
     let xsave = xsave();

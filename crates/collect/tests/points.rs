@@ -3,7 +3,7 @@ mod plans;
 
 use memtrail_collect::{Expander, PointInfo, ThreadDecoder};
 use memtrail_model::{Access, Kind, Point, Thread};
-use memtrail_translate::plan::{Plan, PlannedAccess, Shape, FIRST};
+use memtrail_translate::plan::{Plan, PlannedAccess, Repeat, Shape, FIRST};
 use plans::*;
 use Kind::{Prefetch, Read, Write};
 
@@ -76,16 +76,18 @@ fn other_code_at_the_same_address_has_points_of_its_own() {
 
 #[test]
 fn what_a_string_instruction_reads_and_writes_are_two_points() {
-    let repeat = |kind| Shape::Repeat {
-        source: Some(at(slot(0))),
-        dest: Some((at(slot(1)), kind)),
-        size: 4,
-        before: slot(2),
-        after: FIRST + 3,
-        low32: false,
-        pointer: slot(0),
-        moved: FIRST + 4,
-        moved_is_rsi: true,
+    let repeat = |kind| {
+        Shape::from(Repeat {
+            source: Some(at(slot(0))),
+            dest: Some((at(slot(1)), kind)),
+            size: 4,
+            before: slot(2),
+            after: FIRST + 3,
+            low32: false,
+            pointer: slot(0),
+            moved: FIRST + 4,
+            moved_is_rsi: true,
+        })
     };
     let movs = one(6, Write, repeat(Write));
     let mut cmps = one(6, Read, repeat(Read));

@@ -4,7 +4,7 @@ mod plans;
 use memtrail_collect::{Consumer, Counter, Expander, StepSink, ThreadDecoder, Walker};
 use memtrail_model::{Access, Kind, Thread};
 use memtrail_ring::record::CUT;
-use memtrail_translate::plan::{Shape, FIRST};
+use memtrail_translate::plan::{Repeat, Shape, FIRST};
 use plans::*;
 
 const THREAD: Thread = Thread(2);
@@ -82,7 +82,7 @@ fn instructions_are_told_with_their_lengths_up_to_a_cut() {
 #[test]
 fn elements_of_repeated_strings_are_executions_of_their_own() {
     let xsave = xsave();
-    let stos = Shape::Repeat {
+    let stos = Shape::from(Repeat {
         source: None,
         dest: Some((at(slot(0)), Kind::Write)),
         size: 8,
@@ -92,7 +92,7 @@ fn elements_of_repeated_strings_are_executions_of_their_own() {
         pointer: slot(0),
         moved: FIRST + 3,
         moved_is_rsi: false,
-    };
+    });
     let table = table(vec![(64, one(5, Kind::Write, stos))]);
     let told = |words: &[u64]| {
         let mut walker = Walker::new(&xsave, Steps::default());

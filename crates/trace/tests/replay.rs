@@ -11,7 +11,7 @@ use memtrail_trace::{
     accesses, check_deep, compress, describe, replay, stream, Descriptor, Ending, Error, Filter, Known, Leaves, Point,
     Reader, Selection, StreamHead, Totals, Writer, CHUNK_HEAD_BYTES,
 };
-use memtrail_translate::plan::{Lin, Shape};
+use memtrail_translate::plan::{Lin, Repeat, Shape};
 use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::sync::{Arc, Mutex};
 
@@ -397,7 +397,10 @@ fn a_deep_check_finds_what_a_shallow_one_does_not() {
 fn string(block: &Block, from: u64, to: u64, bytes: u64) -> Vec<u64> {
     let mut words = vec![0; block.plan.words as usize];
     words[0] = block.id.into();
-    let Shape::Repeat {
+    let Shape::Repeat(repeat) = &block.plan.accesses[0].shape else {
+        panic!("not a string");
+    };
+    let Repeat {
         source: Some(source),
         dest: Some((dest, _)),
         before,
@@ -405,9 +408,9 @@ fn string(block: &Block, from: u64, to: u64, bytes: u64) -> Vec<u64> {
         moved,
         moved_is_rsi,
         ..
-    } = block.plan.accesses[0].shape
+    } = **repeat
     else {
-        panic!("not a string");
+        panic!("not between two places");
     };
     let slot = |lin: &Lin| lin.terms[0].0;
     let end = if moved_is_rsi { from } else { to } + bytes;

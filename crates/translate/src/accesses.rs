@@ -5,7 +5,7 @@
 //! read-modify-write, prefetches marked.
 use crate::effects::Effects;
 use crate::masked;
-use crate::plan::{Addr, Layout, Lin, Mask, PlannedAccess, Shape, Slot, FS, GS};
+use crate::plan::{Addr, BitWord, Layout, Lin, Mask, PlannedAccess, Repeat, Shape, Slot, Xstate, FS, GS};
 use crate::symbolic::{gpr, Atom, Machine, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP_REG};
 use alloc::vec::Vec;
 use iced_x86::{Code, Instruction, MemorySize, Mnemonic, OpKind, Register};
@@ -41,7 +41,7 @@ impl Accesses<'_> {
         let addr = self.address(insn, i);
         let shape = self.operand_shape(insn, addr, i);
         if effects.reads {
-            self.push(i, Kind::Read, shape);
+            self.push(i, Kind::Read, shape.clone());
         }
         if effects.writes {
             self.push(i, Kind::Write, shape);
@@ -183,12 +183,12 @@ impl Accesses<'_> {
             Bt | Bts | Btr | Btc if insn.op0_kind() == OpKind::Memory && insn.op1_kind() == OpKind::Register => {
                 let addr = self.address(insn, i);
                 let Some(r) = gpr(insn.op1_register()) else { return true };
-                let shape = Shape::BitWord {
+                let shape = Shape::from(BitWord {
                     addr,
                     bit: self.machine.regs[r],
                     size: insn.memory_size().size() as u8,
-                };
-                self.push(i, Kind::Read, shape);
+                });
+                self.push(i, Kind::Read, shape.clone());
                 if insn.mnemonic() != Bt {
                     self.push(i, Kind::Write, shape);
                 }
@@ -225,12 +225,12 @@ impl Accesses<'_> {
         self.push(
             i,
             kind,
-            Shape::Xstate {
+            Shape::from(Xstate {
                 addr,
                 low,
                 high,
                 layout,
-            },
+            }),
         );
     }
 
@@ -281,7 +281,7 @@ impl Accesses<'_> {
         let moved_is_rsi = source.is_some();
         let (pointer, moved) = if moved_is_rsi { (RSI, RSI) } else { (RDI, RDI) };
         let kind = dest.map_or(Kind::Read, |d| d.1);
-        let shape = Shape::Repeat {
+        let shape = Shape::from(Repeat {
             source,
             dest,
             size,
@@ -297,7 +297,7 @@ impl Accesses<'_> {
                 reg: moved as u8,
             }),
             moved_is_rsi,
-        };
+        });
         self.push(i, kind, shape);
     }
 

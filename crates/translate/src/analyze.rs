@@ -615,9 +615,8 @@ impl Scratch {
         let mut needed = Needed {
             flags: &mut self.needed,
         };
-        for a in &block.plan.accesses {
-            let mut shape = a.shape;
-            shape.each_slot(&mut |s| needed.mark(machine, *s));
+        for a in &mut block.plan.accesses {
+            a.shape.each_slot(&mut |s| needed.mark(machine, *s));
         }
         let exit = machine.regs[RSP_REG];
         needed.mark_lin(machine, &exit);

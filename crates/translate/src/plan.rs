@@ -11,6 +11,7 @@
 //! - after those, the [`Plan::derived`] values in order, each computed from earlier slots.
 //!
 //! All arithmetic is wrapping 64-bit arithmetic.
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use memtrail_model::Kind;
 pub use memtrail_model::Via;
@@ -197,29 +198,53 @@ pub enum Mask {
     SignOf { first: Slot, bytes: u8 },
 }
 
-/// What one instruction's memory operand amounts to.
+/// A repeated string instruction: `before - after` elements (counts cut to 32 bits if `low32`).
+/// Element `i` touches the source (a read), then the destination with the access's own kind;
+/// both move by `±size`, downwards if `moved` (the index register after) is below its value
+/// before (`pointer`). Under a [`memtrail_ring::record::CUT`] at this instruction `after` and `moved` are the
+/// registers in the CUT record: rcx, and rsi or rdi as `moved_is_rsi` tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Repeat {
+    /// Read operand that comes first in each element, if there are two operands or only a read.
+    pub source: Option<Addr>,
+    /// Second operand in each element.
+    pub dest: Option<(Addr, Kind)>,
+    pub size: u8,
+    pub before: Lin,
+    pub after: Slot,
+    pub low32: bool,
+    pub pointer: Lin,
+    pub moved: Slot,
+    pub moved_is_rsi: bool,
+}
+
+/// `bt m, r` and its kin: the `size`-byte word holding bit `bit` (signed, `size·8`-bit) from `addr`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BitWord {
+    pub addr: Addr,
+    pub bit: Lin,
+    pub size: u8,
+}
+
+/// xsave and its kin: the extent of the components in `XCR0 & mask`; compact or standard layout.
+/// `compact` is `Layout::Image` for xrstor: bit 63 of the word in that slot tells (XCOMP_BV).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Xstate {
+    pub addr: Addr,
+    pub low: Lin,
+    pub high: Lin,
+    pub layout: Layout,
+}
+
+/// What one instruction's memory operand amounts to. Nearly all are plain, and a session keeps millions of them: what is long and rare is elsewhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// One access.
-    Plain { addr: Addr, size: u32 },
-    /// A repeated string instruction: `before - after` elements (counts cut to 32 bits if `low32`).
-    /// Element `i` touches the source (a read), then the destination with the access's own kind;
-    /// both move by `±size`, downwards if `moved` (the index register after) is below its value
-    /// before (`pointer`). Under a [`memtrail_ring::record::CUT`] at this instruction `after` and `moved` are the
-    /// registers in the CUT record: rcx, and rsi or rdi as `moved_is_rsi` tells.
-    Repeat {
-        /// Read operand that comes first in each element, if there are two operands or only a read.
-        source: Option<Addr>,
-        /// Second operand in each element.
-        dest: Option<(Addr, Kind)>,
-        size: u8,
-        before: Lin,
-        after: Slot,
-        low32: bool,
-        pointer: Lin,
-        moved: Slot,
-        moved_is_rsi: bool,
+    Plain {
+        addr: Addr,
+        size: u32,
     },
+    Repeat(Box<Repeat>),
     /// A gather or scatter: lane `i`, if active, touches `addr + index[i]·scale`, ascending `i`.
     Lanes {
         addr: Addr,
@@ -251,18 +276,31 @@ pub enum Shape {
         mask: Mask,
         size: u8,
     },
-    /// `bt m, r` and its kin: the `size`-byte word holding bit `bit` (signed, `size·8`-bit) from `addr`.
-    BitWord { addr: Addr, bit: Lin, size: u8 },
+    BitWord(Box<BitWord>),
     /// One access to the aligned `size`-byte line that holds `addr` (clzero).
-    Line { addr: Addr, size: u32 },
-    /// xsave and its kin: the extent of the components in `XCR0 & mask`; compact or standard layout.
-    /// `compact` is `Layout::Image` for xrstor: bit 63 of the word in that slot tells (XCOMP_BV).
-    Xstate {
+    Line {
         addr: Addr,
-        low: Lin,
-        high: Lin,
-        layout: Layout,
+        size: u32,
     },
+    Xstate(Box<Xstate>),
+}
+
+impl From<Repeat> for Shape {
+    fn from(repeat: Repeat) -> Shape {
+        Shape::Repeat(Box::new(repeat))
+    }
+}
+
+impl From<BitWord> for Shape {
+    fn from(word: BitWord) -> Shape {
+        Shape::BitWord(Box::new(word))
+    }
+}
+
+impl From<Xstate> for Shape {
+    fn from(xstate: Xstate) -> Shape {
+        Shape::Xstate(Box::new(xstate))
+    }
 }
 
 impl Mask {
@@ -277,9 +315,9 @@ impl Mask {
 impl Shape {
     /// The size of the one access that it makes; `None` if number or size depend on values.
     pub fn fixed_size(&self) -> Option<u32> {
-        match *self {
-            Shape::Plain { size, .. } => Some(size),
-            Shape::BitWord { size, .. } => Some(size.into()),
+        match self {
+            Shape::Plain { size, .. } => Some(*size),
+            Shape::BitWord(word) => Some(word.size.into()),
             _ => None,
         }
     }
@@ -287,21 +325,13 @@ impl Shape {
     pub fn each_slot(&mut self, f: &mut dyn FnMut(&mut Slot)) {
         match self {
             Shape::Plain { addr, .. } | Shape::Line { addr, .. } => addr.lin.each_slot(f),
-            Shape::Repeat {
-                source,
-                dest,
-                before,
-                after,
-                pointer,
-                moved,
-                ..
-            } => {
-                source.iter_mut().for_each(|a| a.lin.each_slot(f));
-                dest.iter_mut().for_each(|(a, _)| a.lin.each_slot(f));
-                before.each_slot(f);
-                pointer.each_slot(f);
-                f(after);
-                f(moved);
+            Shape::Repeat(repeat) => {
+                repeat.source.iter_mut().for_each(|a| a.lin.each_slot(f));
+                repeat.dest.iter_mut().for_each(|(a, _)| a.lin.each_slot(f));
+                repeat.before.each_slot(f);
+                repeat.pointer.each_slot(f);
+                f(&mut repeat.after);
+                f(&mut repeat.moved);
             }
             Shape::Lanes { addr, index, mask, .. } => {
                 addr.lin.each_slot(f);
@@ -314,20 +344,15 @@ impl Shape {
                 addr.lin.each_slot(f);
                 mask.each_slot(f);
             }
-            Shape::BitWord { addr, bit, .. } => {
-                addr.lin.each_slot(f);
-                bit.each_slot(f);
+            Shape::BitWord(word) => {
+                word.addr.lin.each_slot(f);
+                word.bit.each_slot(f);
             }
-            Shape::Xstate {
-                addr,
-                low,
-                high,
-                layout,
-            } => {
-                addr.lin.each_slot(f);
-                low.each_slot(f);
-                high.each_slot(f);
-                if let Layout::Image(s) = layout {
+            Shape::Xstate(xstate) => {
+                xstate.addr.lin.each_slot(f);
+                xstate.low.each_slot(f);
+                xstate.high.each_slot(f);
+                if let Layout::Image(s) = &mut xstate.layout {
                     f(s);
                 }
             }
@@ -345,13 +370,15 @@ pub enum Layout {
 }
 
 /// One memory operand of one instruction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlannedAccess {
     /// Index of the instruction in the block.
     pub insn: u16,
     pub kind: Kind,
     pub shape: Shape,
 }
+
+const _: () = assert!(size_of::<PlannedAccess>() <= 72);
 
 /// How a slot changes from one iteration of a self-loop to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

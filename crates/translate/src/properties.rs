@@ -404,7 +404,7 @@ fn sides_are_sound(block: &Block) {
             side.rsp
         );
         for access in plan.accesses.iter().filter(|a| a.insn <= side.insn) {
-            let mut shape = access.shape;
+            let mut shape = access.shape.clone();
             shape.each_slot(&mut |s| assert!(known(*s), "{access:?} with {words} words"));
             // A vector is known by its last word.
             if let Shape::Lanes {

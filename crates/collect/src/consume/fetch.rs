@@ -39,7 +39,7 @@ impl<S: AccessSink> Expander<'_, S> {
                 cut,
             };
             let (pc, _) = plan.instruction(access.insn);
-            if !self.one_by_one && cut.is_none() && matches!(access.shape, Shape::Repeat { .. }) {
+            if !self.one_by_one && cut.is_none() && matches!(access.shape, Shape::Repeat(_)) {
                 rest.past += self.repeated(thread, access, points, &values, rest.past, pc)?;
             }
             let (mut past, mut stopped) = (rest.past, false);

@@ -6,7 +6,8 @@ use memtrail_model::{Access, AccessSink, Kind, Via};
 use memtrail_ring::record::{CUT, FIRST_BLOCK, SIGNAL, SIGRETURN, STATE};
 use memtrail_ring::Probes;
 use memtrail_translate::plan::{
-    Addr, Derived, Lin, LoopPlan, Mask, Narrow, Piece, Plan, PlannedAccess, Shape, Side, Slot, Step, FIRST, FS, GS, RSP,
+    Addr, BitWord, Derived, Lin, LoopPlan, Mask, Narrow, Piece, Plan, PlannedAccess, Shape, Side, Slot, Step, FIRST,
+    FS, GS, RSP,
 };
 
 pub const PC: u64 = 0x40_1000;
@@ -215,11 +216,11 @@ fn random_shape(rng: &mut Rng, slots: &[Slot]) -> Shape {
         segment: if rng.one_in(8) { Some(rng.pick(&[FS, GS])) } else { None },
     };
     match rng.below(30) {
-        0 => Shape::BitWord {
+        0 => Shape::from(BitWord {
             addr,
             bit: random_lin(rng, slots),
             size: 4,
-        },
+        }),
         1 => Shape::Elements {
             addr,
             lanes: 4,

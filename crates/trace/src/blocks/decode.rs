@@ -3,7 +3,8 @@ use super::*;
 use crate::varint::{unfold, Bad, Fields};
 use memtrail_collect::DecodeError;
 use memtrail_translate::plan::{
-    Addr, Derived, Layout, LoopPlan, Mask, Narrow, Piece, PlannedAccess, Shape, Side, Step, FS, TERMS,
+    Addr, BitWord, Derived, Layout, LoopPlan, Mask, Narrow, Piece, PlannedAccess, Repeat, Shape, Side, Step, Xstate,
+    FS, TERMS,
 };
 
 /// Why columns are no blocks.
@@ -342,16 +343,16 @@ impl<'c> Decoder<'c> {
                 let (lanes, mask, size) = self.vector()?;
                 masked(tag, addr, lanes, mask, size)
             }
-            shape::BIT_WORD => Shape::BitWord {
+            shape::BIT_WORD => Shape::from(BitWord {
                 addr,
                 bit: self.lin()?,
                 size: self.rare().byte()?,
-            },
+            }),
             shape::LINE => Shape::Line {
                 addr,
                 size: self.rare().small()?,
             },
-            shape::XSTATE => Shape::Xstate {
+            shape::XSTATE => Shape::from(Xstate {
                 addr,
                 low: self.lin()?,
                 high: self.lin()?,
@@ -360,7 +361,7 @@ impl<'c> Decoder<'c> {
                     1 => Layout::Compact,
                     slot => Layout::Image(Slot::try_from(slot - 2).map_err(|_| "a slot is out of range")?),
                 },
-            },
+            }),
             _ => return Err("an access of unknown shape"),
         })
     }
@@ -375,7 +376,7 @@ impl<'c> Decoder<'c> {
             0 => None,
             code => Some((self.addr()?, kind(code - 1)?)),
         };
-        Ok(Shape::Repeat {
+        Ok(Shape::from(Repeat {
             source,
             dest,
             size: self.rare().byte()?,
@@ -385,7 +386,7 @@ impl<'c> Decoder<'c> {
             pointer: self.lin()?,
             moved: self.rare().small()?,
             moved_is_rsi: flags & MOVED_IS_RSI != 0,
-        })
+        }))
     }
 }
 

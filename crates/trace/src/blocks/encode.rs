@@ -2,7 +2,7 @@
 use super::*;
 use crate::varint::{fold, put, put_signed};
 use memtrail_collect::{Block, MOST_PIECES};
-use memtrail_translate::plan::{Addr, Layout, LoopPlan, Mask, Narrow, PlannedAccess, Shape, Step, FS};
+use memtrail_translate::plan::{Addr, Layout, LoopPlan, Mask, Narrow, PlannedAccess, Repeat, Shape, Step, FS};
 use std::io;
 
 /// Collects blocks until they are written.
@@ -295,30 +295,21 @@ impl Encoder {
                 self.addr(addr);
                 self.number(Column::Rare, (*size).into());
             }
-            Shape::Repeat {
-                source,
-                dest,
-                size,
-                before,
-                after,
-                low32,
-                pointer,
-                moved,
-                moved_is_rsi,
-            } => {
+            Shape::Repeat(repeat) => {
+                let Repeat { source, dest, .. } = repeat.as_ref();
                 self.byte(Column::Rare, shape::REPEAT);
-                let flags = flag(*low32, COUNT_IS_LOW32)
-                    | flag(*moved_is_rsi, MOVED_IS_RSI)
+                let flags = flag(repeat.low32, COUNT_IS_LOW32)
+                    | flag(repeat.moved_is_rsi, MOVED_IS_RSI)
                     | flag(source.is_some(), HAS_SOURCE)
                     | dest.map_or(0, |(_, kind)| 1 + kind as u8) << DEST_SHIFT;
                 self.byte(Column::Rare, flags);
                 source.iter().for_each(|a| self.addr(a));
                 dest.iter().for_each(|(a, _)| self.addr(a));
-                self.byte(Column::Rare, *size);
-                self.lin(before);
-                self.number(Column::Rare, (*after).into());
-                self.lin(pointer);
-                self.number(Column::Rare, (*moved).into());
+                self.byte(Column::Rare, repeat.size);
+                self.lin(&repeat.before);
+                self.number(Column::Rare, repeat.after.into());
+                self.lin(&repeat.pointer);
+                self.number(Column::Rare, repeat.moved.into());
             }
             Shape::Lanes {
                 addr,
@@ -366,31 +357,26 @@ impl Encoder {
                 self.addr(addr);
                 self.vector(*lanes, mask, *size);
             }
-            Shape::BitWord { addr, bit, size } => {
+            Shape::BitWord(word) => {
                 self.byte(Column::Rare, shape::BIT_WORD);
-                self.addr(addr);
-                self.lin(bit);
-                self.byte(Column::Rare, *size);
+                self.addr(&word.addr);
+                self.lin(&word.bit);
+                self.byte(Column::Rare, word.size);
             }
             Shape::Line { addr, size } => {
                 self.byte(Column::Rare, shape::LINE);
                 self.addr(addr);
                 self.number(Column::Rare, (*size).into());
             }
-            Shape::Xstate {
-                addr,
-                low,
-                high,
-                layout,
-            } => {
+            Shape::Xstate(xstate) => {
                 self.byte(Column::Rare, shape::XSTATE);
-                self.addr(addr);
-                self.lin(low);
-                self.lin(high);
-                let layout = match layout {
+                self.addr(&xstate.addr);
+                self.lin(&xstate.low);
+                self.lin(&xstate.high);
+                let layout = match xstate.layout {
                     Layout::Standard => 0,
                     Layout::Compact => 1,
-                    Layout::Image(slot) => 2 + u64::from(*slot),
+                    Layout::Image(slot) => 2 + u64::from(slot),
                 };
                 self.number(Column::Rare, layout);
             }

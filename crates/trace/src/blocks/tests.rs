@@ -4,7 +4,8 @@ use memtrail_collect::{Block, Table};
 use memtrail_model::Kind;
 use memtrail_ring::Probes;
 use memtrail_translate::plan::{
-    Addr, Derived, Layout, LoopPlan, Mask, Narrow, Piece, PlannedAccess, Shape, Side, Step, FS, GS,
+    Addr, BitWord, Derived, Layout, LoopPlan, Mask, Narrow, Piece, PlannedAccess, Repeat, Shape, Side, Step, Xstate,
+    FS, GS,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -85,16 +86,18 @@ fn shape(slots: Slot) -> BoxedStrategy<Shape> {
         proptest::option::of((addr(slots), kind())),
     );
     let repeat = (operands, ends).prop_map(
-        |((source, dest), (before, after, pointer, moved, (size, low32, moved_is_rsi)))| Shape::Repeat {
-            source,
-            dest,
-            size,
-            before,
-            after,
-            low32,
-            pointer,
-            moved,
-            moved_is_rsi,
+        |((source, dest), (before, after, pointer, moved, (size, low32, moved_is_rsi)))| {
+            Shape::from(Repeat {
+                source,
+                dest,
+                size,
+                before,
+                after,
+                low32,
+                pointer,
+                moved,
+                moved_is_rsi,
+            })
         },
     );
     let vector = (addr(slots), 0u8..=8, mask(slots), any::<u8>());
@@ -128,20 +131,21 @@ fn shape(slots: Slot) -> BoxedStrategy<Shape> {
         mask,
         size,
     });
-    let bit =
-        (addr(slots), lin(0..slots), any::<u8>()).prop_map(|(addr, bit, size)| Shape::BitWord { addr, bit, size });
+    let bit = (addr(slots), lin(0..slots), any::<u8>())
+        .prop_map(|(addr, bit, size)| Shape::from(BitWord { addr, bit, size }));
     let layout = prop_oneof![
         Just(Layout::Standard),
         Just(Layout::Compact),
         (0..slots).prop_map(Layout::Image)
     ];
-    let xstate =
-        (addr(slots), lin(0..slots), lin(0..slots), layout).prop_map(|(addr, low, high, layout)| Shape::Xstate {
+    let xstate = (addr(slots), lin(0..slots), lin(0..slots), layout).prop_map(|(addr, low, high, layout)| {
+        Shape::from(Xstate {
             addr,
             low,
             high,
             layout,
-        });
+        })
+    });
     prop_oneof![4 => plain, 1 => line, 1 => repeat, 1 => masked, 1 => lanes, 1 => bit, 1 => xstate].boxed()
 }
 
