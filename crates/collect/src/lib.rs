@@ -53,7 +53,7 @@ pub use names::{Hook, Names};
 pub use notes::Noted;
 pub use points::PointInfo;
 pub use records::{Kinds, Records};
-pub use session::{Options, Session};
+pub use session::{MemoryFile, Options, Session};
 pub use supervise::{record, Notice, Outcome, Stop};
 pub use table::{Block, Found, Table, MOST_PIECES, NO_REGISTER};
 pub use walk::{StepSink, Walker};

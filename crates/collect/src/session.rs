@@ -8,9 +8,11 @@ use memtrail_ring::{
     buffer_offset, collector, record, slot_offset, Paths, Probes, Session as Header, Slot as Control, BUFFER_WORDS,
     MAGIC, PAGE, SESSION_BYTES, SLOTS, SLOT_BYTES, VERSION,
 };
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -41,22 +43,35 @@ unsafe impl Send for Session {}
 // SAFETY: as above; shared references give out atomics only.
 unsafe impl Sync for Session {}
 
-impl Session {
-    /// Makes an empty session for this process to collect.
-    pub fn create(options: &Options) -> io::Result<Session> {
+/// A file in memory, which is gone when nobody has it open any more.
+#[derive(Debug)]
+pub struct MemoryFile(pub File);
+
+impl MemoryFile {
+    /// An empty one; the name is for those who look at this process.
+    pub fn create(name: &CStr) -> io::Result<MemoryFile> {
         // SAFETY: the name is a C string.
-        let fd = unsafe { libc::memfd_create(c"memtrail-session".as_ptr(), libc::MFD_CLOEXEC) };
+        let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
         if fd == -1 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the kernel has just made this descriptor for us.
-        let memfd = unsafe { File::from_raw_fd(fd) };
-        memfd.set_len(SESSION_BYTES as u64)?;
+        Ok(MemoryFile(unsafe { File::from_raw_fd(fd) }))
+    }
+
+    /// Where this process can open it again.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
+    }
+}
+
+impl Session {
+    /// Makes an empty session for this process to collect.
+    pub fn create(options: &Options) -> io::Result<Session> {
+        let memory = MemoryFile::create(c"memtrail-session")?;
+        memory.0.set_len(SESSION_BYTES as u64)?;
         // Opened once more by name, because only such opens are counted for leases: see `shared`.
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .open(format!("/proc/self/fd/{fd}"))?;
+        let file = File::options().read(true).write(true).open(memory.path())?;
         let session = Session {
             base: map(&file)?,
             file: file.into(),

@@ -15,6 +15,7 @@ mod failure;
 mod format;
 mod import;
 mod info;
+mod live;
 mod output;
 mod overhead;
 mod points;

@@ -9,10 +9,7 @@ use crate::info::{bits_per_access, totals_json};
 use crate::progress::Progress;
 use crate::say;
 use anyhow::{bail, Context};
-use memtrail_collect::{
-    Block, CollectError, Live, Lived, Message, Notice, Options, Outcome, Piece, Session, Sink, Stop,
-};
-use memtrail_model::{AccessSink, Thread};
+use memtrail_collect::{Block, CollectError, Message, Notice, Options, Outcome, Piece, Session, Sink, Stop};
 use memtrail_ring::Probes;
 use memtrail_trace::{create, Header, Limits, Pipeline, Totals, Verifier, Writer};
 use memtrail_tracee::{launch, xsave_table, Command, Held, XsaveTable};
@@ -127,7 +124,7 @@ pub fn brief(command: Vec<OsString>) -> anyhow::Result<u8> {
 }
 
 /// What there is before anything of the program has run.
-fn prepare(args: &RecordArgs) -> anyhow::Result<(Session, Held)> {
+pub fn prepare(args: &RecordArgs) -> anyhow::Result<(Session, Held)> {
     let Some((program, rest)) = args.command.split_first() else {
         bail!("no command to record");
     };
@@ -201,47 +198,6 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
     Ok(Done { outcome, totals, file })
 }
 
-/// Passes on what the runtime says.
-struct Speaking<S: AccessSink + Send + 'static>(Live<S>);
-
-impl<S: AccessSink + Send + 'static> Sink for Speaking<S> {
-    fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
-        self.0.blocks(blocks)
-    }
-    fn message(&mut self, process: u32, message: &Message) -> io::Result<()> {
-        self.0.message(process, message)
-    }
-    fn records(&mut self, piece: &Piece<'_>) -> io::Result<()> {
-        self.0.records(piece)
-    }
-    fn ended(&mut self, thread: Thread) -> io::Result<()> {
-        self.0.ended(thread)
-    }
-    fn warning(&mut self, text: &str) {
-        say::line(text);
-    }
-}
-
-/// Runs a command and hands its accesses to a sink while it runs; nothing is stored. The sink is made for a process.
-pub fn live<S: AccessSink + Send + 'static>(
-    args: &RecordArgs,
-    sink: impl FnOnce(i32) -> S,
-) -> anyhow::Result<(Done, Lived<S>)> {
-    let (session, held) = prepare(args)?;
-    let xsave = xsave_table();
-    let pid = held.pid();
-    let options = header(args, pid, &xsave).options()?;
-    let target = held.exec()?;
-    let mut speaking = Speaking(Live::new(options, xsave.clone(), sink(pid)));
-    let outcome = memtrail_collect::record(&session, target, &xsave, &mut speaking, &mut notice)?;
-    let done = Done {
-        totals: totals_of(&outcome),
-        outcome,
-        file: None,
-    };
-    Ok((done, speaking.0.finish()?))
-}
-
 fn cannot_write(path: Option<&Path>) -> String {
     let name = path.map_or_else(String::new, |p| p.display().to_string());
     format!("cannot write {name}; it is readable up to its last complete chunk")
@@ -297,7 +253,7 @@ fn output_path(args: &RecordArgs, pid: i32) -> PathBuf {
     })
 }
 
-fn header(args: &RecordArgs, pid: i32, xsave: &XsaveTable) -> Header {
+pub fn header(args: &RecordArgs, pid: i32, xsave: &XsaveTable) -> Header {
     let text = |a: &OsString| a.to_string_lossy().into_owned();
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let mut header = Header {
@@ -314,7 +270,7 @@ fn header(args: &RecordArgs, pid: i32, xsave: &XsaveTable) -> Header {
     header
 }
 
-fn notice(notice: Notice) {
+pub fn notice(notice: Notice) {
     match notice {
         Notice::Unrecorded { pid, why } => say::line(format_args!("process {pid} goes on unrecorded: {why}")),
         Notice::Waiting => {
@@ -324,7 +280,7 @@ fn notice(notice: Notice) {
     }
 }
 
-fn totals_of(outcome: &Outcome) -> Totals {
+pub fn totals_of(outcome: &Outcome) -> Totals {
     let drained = &outcome.drained;
     Totals {
         threads: drained.threads,

@@ -642,6 +642,47 @@ fn programs_are_simulated_while_they_run() {
     assert!(!witness.exists(), "the program ran");
 }
 
+/// What is simulated live is what would have been recorded: of a program whose recording is small to the end, and of one whose recording becomes too large to be kept.
+#[test]
+fn live_is_as_recorded() {
+    let dir = tempdir().unwrap();
+    let numbers: String = (1..60_000u32).map(|i| format!("{}\n", i * 7919 % 100_003)).collect();
+    fs::write(dir.path().join("numbers"), numbers).unwrap();
+    let caches = ["--cache", "L1=32K", "--sweep", "size=8K,32K,ways=2,8"];
+    let small: &[&str] = &["sh", "-c", "i=0; while [ $i -lt 500 ]; do i=$((i+1)); done"];
+    let large: &[&str] = &["gzip", "-n", "-c", "numbers"];
+    for (command, is_small) in [(small, true), (large, false)] {
+        let run = |args: &[&str]| {
+            let mut setarch = std::process::Command::new("setarch");
+            let command = setarch
+                .arg("-R")
+                .arg(env!("CARGO_BIN_EXE_memtrail"))
+                .args(args)
+                .args(command);
+            let output = command
+                .current_dir(dir.path())
+                .output()
+                .expect("util-linux is everywhere");
+            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        };
+        run(&["record", "-f", "-o", "t.mtr", "--"]);
+        let size = fs::metadata(dir.path().join("t.mtr")).unwrap().len();
+        assert_eq!(size < 1 << 20, is_small, "{size} bytes");
+        assert_eq!(size < 8 << 20, is_small, "{size} bytes");
+        let mut recorded = json(&dir, &[&["sim", "--json"], &caches[..], &["t.mtr"]].concat());
+        run(&[&["sim", "--json", "-o", "live.json"], &caches[..], &["--live", "--"]].concat());
+        let mut live: Value = serde_json::from_slice(&fs::read(dir.path().join("live.json")).unwrap()).unwrap();
+        for found in [&mut recorded, &mut live] {
+            found["file"] = Value::Null;
+            // Live, every access is simulated.
+            found["skipped"] = Value::Null;
+            let sweep = found["sweep"].as_array_mut().unwrap().iter_mut();
+            sweep.for_each(|config| config["skipped"] = Value::Null);
+        }
+        assert!(recorded == live, "{command:?}: {recorded}\n{live}");
+    }
+}
+
 /// What is in the file stays until there is something to replace it, and none is made before.
 #[test]
 fn what_fails_leaves_the_output_as_it_was() {

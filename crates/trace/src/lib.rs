@@ -49,6 +49,6 @@ pub use modules::Module;
 pub use pipeline::{Limits, Pipeline};
 pub use places::{Nowhere, Place, Places};
 pub use reader::{Chunk, Ending, Reader};
-pub use replay::{accesses, replay, stream, words, Filter, Point, Selection};
+pub use replay::{accesses, drain, replay, stream, words, Filter, Point, Selection};
 pub use stream::{compress, Compressed, Compressor, Stamp, Stream};
 pub use writer::{create, Writer};

@@ -4,13 +4,15 @@ mod common;
 mod run;
 
 use common::header;
-use memtrail_collect::{Block, DecodeError, Live, Lived, Message, Piece, Sink, XsaveTable};
+use memtrail_collect::{
+    Block, Counter, DecodeError, Live, Lived, Message, Piece, Sink, Table, ThreadDecoder, XsaveTable,
+};
 use memtrail_model::{Access, AccessSink, Kind, LoopRun, Note, Thread};
 use memtrail_ring::record::FIRST_BLOCK;
-use memtrail_trace::{accesses, Hasher, Known, Pipeline, Reader, Selection, ThreadHash, Verifier};
+use memtrail_trace::{accesses, drain, Hasher, Known, Pipeline, Reader, Selection, ThreadHash, Verifier};
 use memtrail_tracee::xsave_table;
 use run::OPTIONS;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Cursor};
 
 /// The same run three times: hashed by the verifier, live, and recorded.
@@ -123,6 +125,15 @@ fn replayed(recording: &[u8]) -> (Known, Seen) {
     (known, seen)
 }
 
+/// What a recording was made of, once more. All its threads have ended.
+fn drained(recording: &[u8], known: &Known) -> Lived<Seen> {
+    let mut reader = Reader::open(Cursor::new(recording)).unwrap();
+    let mut live = Live::new(OPTIONS, known.xsave.clone(), Seen::default());
+    let ended: Vec<Thread> = known.threads.keys().map(|&thread| Thread(thread)).collect();
+    drain(&mut reader, known, &ended, &mut live).unwrap();
+    live.finish().unwrap()
+}
+
 const LOOP: &str = "i=0; while [ $i -lt 150 ]; do i=$((i+1)); done";
 
 #[test]
@@ -141,6 +152,10 @@ fn one_thread_lives_as_it_is_replayed() {
     let hashes = sink.hasher.hashes();
     assert_eq!(hashes, ran.verified);
     assert_eq!(hashes, replayed.hasher.hashes());
+    let again = drained(&ran.recording, &known);
+    assert_eq!(again.table.points(), table.points());
+    assert_eq!(again.sink.hasher.hashes(), hashes);
+    assert_eq!((again.sink.spaces, again.sink.notes), (sink.spaces, sink.notes));
 }
 
 #[test]
@@ -176,6 +191,57 @@ fn each_of_several_threads_and_processes_lives_as_it_is_replayed() {
     assert!(hashes.len() >= 4);
     assert_eq!(hashes, ran.verified);
     assert_eq!(hashes, replayed.hasher.hashes());
+    let again = drained(&ran.recording, &known);
+    assert_eq!(again.sink.hasher.hashes(), hashes);
+    assert_eq!((again.sink.spaces, again.sink.forks), (sink.spaces, sink.forks));
+    let all = |messages: &[(u32, Message)]| messages.iter().map(|m| format!("{m:?}")).collect::<BTreeSet<_>>();
+    let (told, recorded) = (all(&again.messages), all(&known.messages));
+    assert_eq!(told.symmetric_difference(&recorded).next(), None);
+}
+
+/// A chunk of more words than are handed on at once: pieces follow each other in accesses and in time, and their states are those of the drain.
+#[test]
+fn long_chunks_are_handed_on_in_pieces() {
+    #[derive(Default)]
+    struct Pieces(Vec<(u64, u64, u64, u64, usize)>, Option<ThreadDecoder>, Option<Table>);
+    impl Sink for Pieces {
+        fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
+            let table = self.2.get_or_insert_with(|| Table::new(OPTIONS));
+            blocks
+                .iter()
+                .try_for_each(|b| table.insert_with(b.id, b.plan.clone(), b.sources.clone()))
+                .map_err(io::Error::other)
+        }
+        fn message(&mut self, _: u32, _: &Message) -> io::Result<()> {
+            Ok(())
+        }
+        fn records(&mut self, piece: &Piece<'_>) -> io::Result<()> {
+            let decoder = self.1.get_or_insert_with(|| ThreadDecoder::new(piece.thread));
+            assert_eq!(&decoder.state(), piece.state);
+            let xsave = XsaveTable::default();
+            let mut counter = Counter::new(&xsave);
+            let table = self.2.as_ref().expect("blocks come first");
+            decoder
+                .feed(table, piece.words, &mut counter)
+                .map_err(io::Error::other)?;
+            assert_eq!(counter.accesses(), piece.accesses);
+            self.0
+                .push((piece.first, piece.accesses, piece.begin, piece.end, piece.words.len()));
+            Ok(())
+        }
+    }
+    let ran = ran(&["sh", "-c", &LOOP.replace("150", "9000")], false);
+    let (known, _) = replayed(&ran.recording);
+    let mut reader = Reader::open(Cursor::new(&ran.recording)).unwrap();
+    let mut pieces = Pieces::default();
+    drain(&mut reader, &known, &[], &mut pieces).unwrap();
+    assert!(pieces.0.len() > known.streams.len(), "{:?}", known.streams);
+    let (mut next, mut time) = (0, known.streams[0].head.stream.begin);
+    for (first, accesses, begin, end, words) in pieces.0 {
+        assert!(words > 0 && first == next && time <= begin && begin <= end);
+        (next, time) = (first + accesses, end);
+    }
+    assert!(next > 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::choose::{choose, Chosen};
 use super::rows::{self, Reference};
 use super::singles::Singles;
 use super::tee::Tee;
-use super::{cores, Findings, Found, Swept};
+use super::{Findings, Found, Swept};
 use anyhow::Context;
 use memtrail_model::{Access, AccessSink, LoopRun, Next, Repeat, Thread};
 use memtrail_simulate::config::Shared;
@@ -75,7 +75,8 @@ pub struct Analyses {
 }
 
 impl Analyses {
-    pub fn new(args: &SimArgs) -> anyhow::Result<Analyses> {
+    /// On so many cores.
+    pub fn new(args: &SimArgs, cores: usize) -> anyhow::Result<Analyses> {
         let levels = args.hierarchy().then(|| Levels::new(args)).transpose()?;
         let mut configs = Vec::new();
         for text in &args.many.sweeps {
@@ -85,9 +86,7 @@ impl Analyses {
         let many = match configs.is_empty() {
             true => None,
             false => {
-                // A program that runs needs the other cores itself.
-                let workers = if args.live { 1 } else { cores().min(MOST_WORKERS) };
-                let sweep = Sweep::on(&configs, workers).context("--sweep")?;
+                let sweep = Sweep::on(&configs, cores.min(MOST_WORKERS)).context("--sweep")?;
                 let how = How::AtOnce(sweep.sharing(Shared::By(1), args.caches.cores));
                 Some(Many { configs, how })
             }

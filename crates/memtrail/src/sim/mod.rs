@@ -17,6 +17,7 @@ mod tee;
 use crate::args::RecordArgs;
 use crate::dump::{replayed, selection, whole};
 use crate::info::{open, threads, warn_unless_whole, Recording};
+use crate::live::{self, Ran};
 use crate::output;
 use crate::progress::Progress;
 use crate::record;
@@ -37,6 +38,8 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{available_parallelism, ScopedJoinHandle};
+
+const NOTHING: &str = "no access was simulated";
 
 /// References in the table, unless told otherwise.
 const TOP: usize = 20;
@@ -107,7 +110,7 @@ pub fn command(args: &SimArgs) -> anyhow::Result<u8> {
     }
     output::check(args.output.as_deref())?;
     if args.live {
-        return live(args);
+        return run(args);
     }
     if !args.command.is_empty() {
         bail!("a command is simulated with --live");
@@ -123,22 +126,27 @@ pub fn command(args: &SimArgs) -> anyhow::Result<u8> {
 }
 
 /// Simulates while a program runs.
-fn live(args: &SimArgs) -> anyhow::Result<u8> {
-    let analyses = Analyses::new(args)?;
+fn run(args: &SimArgs) -> anyhow::Result<u8> {
+    let analyses = Analyses::new(args, cores())?;
     let mut record_args = RecordArgs::of(args.command.clone());
     // Nothing here asks what is allocated.
     record_args.objects.no_objects = true;
-    let (done, lived) = record::live(&record_args, |pid| feed(args, analyses, Progress::of(pid)))?;
+    let (done, ran) = live::run(&record_args, |pid| feed(args, analyses, Progress::of(pid)))?;
     let status = record::finish(&record_args, &done, false)?;
-    if done.outcome.drained.failure.is_some() {
-        return Ok(status);
-    }
-    let (analyses, accesses) = ended(args, lived.sink);
-    if accesses == 0 {
-        bail!("no access was simulated");
-    }
-    let points = references(lived.table.points(), &lived.messages);
-    let found = analyses.found(args, accesses, &points);
+    let found = match ran {
+        // What went wrong has been said.
+        None => return Ok(status),
+        Some(Ran::Recorded(_)) if done.totals.accesses == 0 => bail!(NOTHING),
+        Some(Ran::Recorded(memory)) => of_file(args, &memory.path())?,
+        Some(Ran::Told(lived)) => {
+            let (analyses, accesses) = ended(args, lived.sink);
+            if accesses == 0 {
+                bail!(NOTHING);
+            }
+            let points = references(lived.table.points(), &lived.messages);
+            analyses.found(args, accesses, &points)
+        }
+    };
     let command = args.command.iter().map(|word| word.to_string_lossy().into_owned());
     tell(args, &found, command.collect(), None)?;
     Ok(status)
@@ -164,7 +172,7 @@ pub fn of_file(args: &SimArgs, path: &Path) -> anyhow::Result<Found> {
 
 /// Simulates a recording.
 fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Known) -> anyhow::Result<Found> {
-    let mut analyses = Analyses::new(args)?;
+    let mut analyses = Analyses::new(args, cores())?;
     if args.caches.instructions {
         known.table.number_fetches();
     }
@@ -185,7 +193,7 @@ fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Kno
         ended(args, feed)
     };
     if accesses == 0 {
-        bail!("{}: no access was simulated", path.display());
+        bail!("{}: {NOTHING}", path.display());
     }
     let points = references(known.table.points(), &known.messages);
     Ok(analyses.found(args, accesses, &points))

@@ -1,7 +1,8 @@
 //! A sweep on several cores.
 //!
 //! Lists do not know of each other: each worker has some of them, and all the touches that matter go to every worker, in order. So the counts are
-//! the same for any number of workers. The front runs in the caller.
+//! the same for any number of workers. The front runs in the caller, which starts the workers when it has something for them: they have the signal mask
+//! of the thread that brings accesses, not of the one that made the sweep.
 use super::forest::Forest;
 use super::front::Batch;
 use super::plan::Node;
@@ -26,6 +27,9 @@ enum Message {
 
 pub struct Workers {
     parcel: Vec<(usize, Batch)>,
+    /// The lists of those that are not started.
+    shares: Vec<Vec<Node>>,
+    shortest: u32,
     workers: Vec<(SyncSender<Message>, JoinHandle<()>)>,
 }
 
@@ -80,6 +84,16 @@ fn work(mut caches: Caches, messages: Receiver<Message>) {
 
 impl Workers {
     pub fn new(shares: Vec<Vec<Node>>, shortest: u32) -> Workers {
+        Workers {
+            parcel: Vec::new(),
+            shares,
+            shortest,
+            workers: Vec::new(),
+        }
+    }
+
+    fn start(&mut self) {
+        let shortest = self.shortest;
         let start = |nodes| {
             let (to, messages) = sync_channel(WAITING);
             (
@@ -87,10 +101,7 @@ impl Workers {
                 std::thread::spawn(move || work(Caches::new(nodes, shortest), messages)),
             )
         };
-        Workers {
-            parcel: Vec::new(),
-            workers: shares.into_iter().map(start).collect(),
-        }
+        self.workers.extend(self.shares.drain(..).map(start));
     }
 
     pub fn take(&mut self, cache: usize, batch: &mut Batch) {
@@ -101,6 +112,7 @@ impl Workers {
     }
 
     fn send(&mut self) {
+        self.start();
         let parcel = Arc::new(std::mem::take(&mut self.parcel));
         for (worker, _) in &self.workers {
             worker

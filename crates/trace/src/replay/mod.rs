@@ -1,7 +1,8 @@
 //! From a recording back to its accesses.
 //!
 //! [`accesses`] replays to accesses: of one thread directly, with the next chunks decoded ahead by other cores, or of several
-//! interleaved. [`replay`] replays to executions, chunk by chunk, for those who only count.
+//! interleaved. [`replay`] replays to executions, chunk by chunk, for those who only count; [`drain`] to records, as they came.
+mod drain;
 mod gate;
 mod nest;
 mod player;
@@ -9,6 +10,7 @@ mod select;
 mod threads;
 mod turns;
 
+pub use drain::drain;
 pub(crate) use player::OTHER_NUMBER;
 pub use select::{Point, Selection};
 
