@@ -26,6 +26,8 @@ const FEWEST_TRIPS: usize = 3;
 const FEWEST_LEAVES: u64 = 48;
 /// Loops are made if they stand for at least one event in so many.
 const WORTHWHILE: usize = 8;
+/// So many events are looked at in any case, and loops made of whatever repeats: it takes no time, and a loop of a few events may be all of what a program does, the rest being its start.
+const FEW: usize = 1 << 15;
 /// Events that are looked at in one go, and after how many goes without a find some are left out.
 const STRETCH: usize = 512;
 const PATIENCE: usize = 8;
@@ -83,7 +85,7 @@ pub fn fold(events: &mut Events, folder: &mut Folder) {
     folder.find(events, false);
     // Where little repeats, what does is predicted as well as the rest.
     let covered: usize = folder.found.iter().map(|f| f.period * f.trips).sum();
-    if covered < events.len() / WORTHWHILE {
+    if covered < events.len() / WORTHWHILE && events.len() > FEW {
         return;
     }
     for _ in 0..MOST_PASSES {
@@ -133,7 +135,7 @@ impl Folder {
             let covered: usize = self.found[found..].iter().map(|f| f.period * f.trips).sum();
             in_vain = if covered >= STRETCH / 8 { 0 } else { in_vain + 1 };
             at = end.max(*done);
-            if in_vain > PATIENCE {
+            if in_vain > PATIENCE && events.len() > FEW {
                 at += 3 * STRETCH;
             }
         }

@@ -225,6 +225,23 @@ fn a_loop_between_events_without_a_rule_is_found_where_it_stands() {
     assert_eq!(events.parameters(101), [1000, 0, 8]);
 }
 
+/// A program that starts, and then does one thing fifty times: most events are of its start, but what it does is the loop.
+#[test]
+fn a_short_loop_behind_a_long_start_is_found() {
+    let mut random = Random(5);
+    for start in [4_000, 9_000, 30_000] {
+        let mut list: Vec<Event> = (0..start)
+            .map(|_| (7 + random.below(50) as u32, vec![random.next()]))
+            .collect();
+        let body = [1, 2, 3, 4, 5].map(|key| leaf(key, &[affine(64, &[8])]));
+        list.extend(run(&[repeat(affine(50, &[]), &body)], ALL));
+        let events = folded(&list);
+        assert_eq!(events.len(), start + 1);
+        assert_eq!(events.parameters(start)[0], 50);
+        assert_eq!(expanded(&events, list.len()), list);
+    }
+}
+
 #[test]
 fn loops_of_few_leaves_are_not_kept() {
     let short = |n| run(&[repeat(affine(n, &[]), &[leaf(1, &[affine(0, &[8])])])], ALL);
