@@ -20,7 +20,7 @@ use memtrail_translate::Options;
 use std::fs::File;
 use std::io::{self, BufReader};
 
-/// Of a recording, as long as it is kept in memory. Loops fill a few kilobytes, gzip fills this in a twentieth of a second.
+/// Of a recording, as long as it is kept in memory. Loops fill a few kilobytes, gzip fills this at once.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// What became of a program.
@@ -54,6 +54,15 @@ struct Early<S: AccessSink + Send + 'static> {
 }
 
 impl<S: AccessSink + Send + 'static> Early<S> {
+    /// Whoever gets what comes next.
+    fn next(&mut self) -> io::Result<&mut dyn Sink> {
+        match &mut self.stage {
+            Stage::Recording(recording) => Ok(&mut recording.pipeline),
+            Stage::Live(live) => Ok(live.as_mut()),
+            Stage::Failed => Err(failed()),
+        }
+    }
+
     /// Hands on what was recorded, and goes on live.
     fn go_live(&mut self) -> io::Result<()> {
         let Stage::Recording(recording) = std::mem::replace(&mut self.stage, Stage::Failed) else {
@@ -84,42 +93,26 @@ fn hand_on(memory: &MemoryFile, ended: &[Thread], sink: &mut impl Sink) -> Resul
 
 impl<S: AccessSink + Send + 'static> Sink for Early<S> {
     fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
-        match &mut self.stage {
-            Stage::Recording(recording) => recording.pipeline.blocks(blocks),
-            Stage::Live(live) => live.blocks(blocks),
-            Stage::Failed => Err(failed()),
-        }
+        self.next()?.blocks(blocks)
     }
     fn message(&mut self, process: u32, message: &Message) -> io::Result<()> {
-        match &mut self.stage {
-            Stage::Recording(recording) => recording.pipeline.message(process, message),
-            Stage::Live(live) => live.message(process, message),
-            Stage::Failed => Err(failed()),
-        }
+        self.next()?.message(process, message)
     }
     fn records(&mut self, piece: &Piece<'_>) -> io::Result<()> {
-        match &mut self.stage {
-            Stage::Recording(recording) => {
-                recording.pipeline.records(piece)?;
-                recording.progress.add(piece.accesses, None);
-                if recording.pipeline.written() > MOST_BYTES {
-                    self.go_live()?;
-                }
-                Ok(())
+        self.next()?.records(piece)?;
+        if let Stage::Recording(recording) = &mut self.stage {
+            recording.progress.add(piece.accesses, None);
+            if recording.pipeline.written() > MOST_BYTES {
+                self.go_live()?;
             }
-            Stage::Live(live) => live.records(piece),
-            Stage::Failed => Err(failed()),
         }
+        Ok(())
     }
     fn ended(&mut self, thread: Thread) -> io::Result<()> {
-        match &mut self.stage {
-            Stage::Recording(recording) => {
-                recording.ended.push(thread);
-                recording.pipeline.ended(thread)
-            }
-            Stage::Live(live) => live.ended(thread),
-            Stage::Failed => Err(failed()),
+        if let Stage::Recording(recording) = &mut self.stage {
+            recording.ended.push(thread);
         }
+        self.next()?.ended(thread)
     }
     fn warning(&mut self, text: &str) {
         say::line(text);

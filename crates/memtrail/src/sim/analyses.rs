@@ -4,7 +4,7 @@ use super::choose::{choose, Chosen};
 use super::rows::{self, Reference};
 use super::singles::Singles;
 use super::tee::Tee;
-use super::{Findings, Found, Swept};
+use super::{cores, Findings, Found, Swept};
 use anyhow::Context;
 use memtrail_model::{Access, AccessSink, LoopRun, Next, Repeat, Thread};
 use memtrail_simulate::config::Shared;
@@ -75,8 +75,7 @@ pub struct Analyses {
 }
 
 impl Analyses {
-    /// On so many cores.
-    pub fn new(args: &SimArgs, cores: usize) -> anyhow::Result<Analyses> {
+    pub fn new(args: &SimArgs) -> anyhow::Result<Analyses> {
         let levels = args.hierarchy().then(|| Levels::new(args)).transpose()?;
         let mut configs = Vec::new();
         for text in &args.many.sweeps {
@@ -86,7 +85,7 @@ impl Analyses {
         let many = match configs.is_empty() {
             true => None,
             false => {
-                let sweep = Sweep::on(&configs, cores.min(MOST_WORKERS)).context("--sweep")?;
+                let sweep = Sweep::on(&configs, cores().min(MOST_WORKERS)).context("--sweep")?;
                 let how = How::AtOnce(sweep.sharing(Shared::By(1), args.caches.cores));
                 Some(Many { configs, how })
             }

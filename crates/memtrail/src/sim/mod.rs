@@ -127,7 +127,7 @@ pub fn command(args: &SimArgs) -> anyhow::Result<u8> {
 
 /// Simulates while a program runs.
 fn run(args: &SimArgs) -> anyhow::Result<u8> {
-    let analyses = Analyses::new(args, cores())?;
+    let analyses = Analyses::new(args)?;
     let mut record_args = RecordArgs::of(args.command.clone());
     // Nothing here asks what is allocated.
     record_args.objects.no_objects = true;
@@ -172,7 +172,7 @@ pub fn of_file(args: &SimArgs, path: &Path) -> anyhow::Result<Found> {
 
 /// Simulates a recording.
 fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Known) -> anyhow::Result<Found> {
-    let mut analyses = Analyses::new(args, cores())?;
+    let mut analyses = Analyses::new(args)?;
     if args.caches.instructions {
         known.table.number_fetches();
     }

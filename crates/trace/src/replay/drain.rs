@@ -31,7 +31,6 @@ pub fn drain<R: Read + Seek>(
     }
     let last: HashMap<u32, u64> = known.streams.iter().map(|c| (c.head.stream.thread, c.at)).collect();
     let ended: HashSet<u32> = ended.iter().map(|thread| thread.0).collect();
-    let mut decoders: HashMap<u32, ThreadDecoder> = HashMap::new();
     let (mut decoding, mut stream) = (Decoding::default(), Stream::default());
     for chunk in &known.streams {
         let thread = chunk.head.stream.thread;
@@ -40,12 +39,8 @@ pub fn drain<R: Read + Seek>(
         }
         let payload = reader.payload(chunk)?;
         parse(known, chunk, &payload, &mut decoding, &mut stream)?;
-        let decoder = decoders
-            .entry(thread)
-            .or_insert_with(|| ThreadDecoder::resume(Thread(thread), &stream.state));
-        pieces(known, chunk, &stream, decoder, sink)?;
+        pieces(known, chunk, &stream, sink)?;
         if last.get(&thread) == Some(&chunk.at) && ended.contains(&thread) {
-            decoders.remove(&thread);
             sink.ended(Thread(thread))?;
         }
     }
@@ -75,14 +70,9 @@ fn time(segments: &[Segment], mut accesses: u64) -> u64 {
 }
 
 /// Hands a chunk on in pieces.
-fn pieces(
-    known: &Known,
-    chunk: &Chunk,
-    stream: &Stream,
-    decoder: &mut ThreadDecoder,
-    sink: &mut impl Sink,
-) -> Result<(), Error> {
+fn pieces(known: &Known, chunk: &Chunk, stream: &Stream, sink: &mut impl Sink) -> Result<(), Error> {
     let head = chunk.head.stream;
+    let mut decoder = ThreadDecoder::resume(Thread(head.thread), &stream.state);
     let damaged = |what| Error::Damaged { at: chunk.at, what };
     let segments = segments(&head, stream).map_err(damaged)?;
     let mut words = Vec::with_capacity(WORDS);
