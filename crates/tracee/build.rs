@@ -25,7 +25,7 @@ fn main() {
         .parent()
         .expect("crates/tracee has a parent")
         .to_path_buf();
-    for source in ["runtime", "translate", "ring", "model"] {
+    for source in ["runtime", "translate", "plan", "ring", "model"] {
         for part in ["src", "Cargo.toml", "build.rs", "link.ld", "Cargo.lock", ".cargo"] {
             let path = crates.join(source).join(part);
             if path.exists() {

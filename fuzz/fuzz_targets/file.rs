@@ -1,2 +1,2 @@
 #![no_main]
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| memtrail_trace::fuzzing::file(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| memtrail_replay::fuzzing::file(bytes));

@@ -1,14 +1,12 @@
 //! Golden files: recordings of known accesses, and damaged ones with what is said of them. See `golden/README.md`.
 
-use memtrail_collect::{Counter, State, ThreadDecoder};
+use memtrail_decode::{Counter, State, ThreadDecoder};
 use memtrail_model::{Kind, Thread, Via};
+use memtrail_plan::{Addr, Derived, Lin, LoopPlan, Narrow, Piece, Plan, PlannedAccess, Shape, Side, Step, FIRST, RSP};
 use memtrail_ring::record::{special_words, CUT, STATE};
 use memtrail_tests::run::{dump, record, transcript, Configuration, Probes};
 use memtrail_tests::{guest, reader};
 use memtrail_trace::{compress, words, Ending, Known, Reader, StreamHead, Writer, VERSION};
-use memtrail_translate::plan::{
-    Addr, Derived, Lin, LoopPlan, Narrow, Piece, Plan, PlannedAccess, Shape, Side, Step, FIRST, RSP,
-};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Cursor;

@@ -6,13 +6,14 @@
 mod naive;
 
 use memtrail_model::{Access, AccessSink, Thread};
+use memtrail_replay::Selection;
 use memtrail_simulate::config::Policy;
 use memtrail_simulate::spec::configurations;
 use memtrail_simulate::sweep::{grid, Single, Sweep, SweepConfig, SweepCounts};
 use memtrail_simulate::{short, Hierarchy, Level, LevelCounts, Options, PointCounts, Simulator};
 use memtrail_tests::subject::{built, Subject};
 use memtrail_tests::tools::work_directory;
-use memtrail_trace::{Known, Reader, Selection};
+use memtrail_trace::{Known, Reader};
 use naive::Naive;
 use std::fs::File;
 use std::io::BufReader;
@@ -46,7 +47,7 @@ impl Recording {
     }
 
     fn replay(&mut self, sink: &mut impl AccessSink) {
-        memtrail_trace::accesses(&mut self.reader, &self.known, &Selection::default(), sink).expect("replayed");
+        memtrail_replay::accesses(&mut self.reader, &self.known, &Selection::default(), sink).expect("replayed");
     }
 }
 

@@ -6,7 +6,8 @@
 use memtrail_analyze::objects::Options;
 use memtrail_analyze::{Dimensions, Tagger};
 use memtrail_model::{Access, AccessSink, Flow, Kind, Note, Point, Thread};
-use memtrail_trace::{accesses, Known, Reader, Selection};
+use memtrail_replay::{accesses, Selection};
+use memtrail_trace::{Known, Reader};
 use std::error::Error;
 use std::fs::File;
 use std::hint::black_box;

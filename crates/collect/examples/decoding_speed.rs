@@ -4,11 +4,10 @@
 //! `cargo run --release -p memtrail-collect --example decoding_speed -- gzip -c FILE`
 //!
 //! Prints the best of several passes; what the command writes goes to standard output as ever.
-use memtrail_collect::{
-    record, Block, Consumer, Counter, Expander, Message, Options, Piece, Session, Sink, Table, ThreadDecoder,
-    XsaveTable,
-};
+use memtrail_collect::{record, Options, Session};
+use memtrail_decode::{Block, Consumer, Counter, Expander, Message, Piece, Sink, Table, ThreadDecoder};
 use memtrail_model::{Access, AccessSink, Thread};
+use memtrail_plan::XsaveTable;
 use memtrail_ring::record::special_words;
 use memtrail_ring::{Paths, Probes};
 use std::collections::HashMap;
@@ -172,10 +171,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         fixed_addresses: true,
     })?;
     let mut memory = Memory {
-        table: Table::new(memtrail_translate::Options {
-            probes: options.probes,
-            max_block: options.max_block,
-        }),
+        table: Table::default(),
         buffers: Vec::new(),
         words: 0,
     };

@@ -4,13 +4,15 @@
 //! - Definitions reach the sink before records that refer to them: those that are there are taken before a buffer is.
 //! - A buffer is zeroed before it is released, and so is a slot before it is freed.
 //! - After the first failure nothing more is handed on; targets are told to go on without us.
-use crate::decode::{tail, State, Tail, ThreadDecoder};
+use crate::define::{define, define_path};
 use crate::hooks::{Hooks, Mapping};
 use crate::session::{self, Session};
-use crate::{messages, Block, Counter, Counts, DecodeError, Message, Table};
+use memtrail_decode::{messages, tail, Counter, Counts, DecodeError, Message, Piece, Sink, Table, Tail, ThreadDecoder};
 use memtrail_model::Thread;
+use memtrail_plan::XsaveTable;
 use memtrail_ring::{request, slot_kind, slot_state, Slot as Control, BUFFERS, BUFFER_WORDS};
-use memtrail_tracee::{Wake, XsaveTable};
+use memtrail_tracee::Wake;
+use memtrail_translate::Options;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,42 +23,6 @@ use std::time::Duration;
 /// naps keep their analysis in step with the target instead of leaving it for the end.
 const SHORTEST_NAP: Duration = Duration::from_millis(1);
 const LONGEST_NAP: Duration = Duration::from_millis(20);
-
-/// The records of one buffer of one thread.
-#[derive(Clone, Copy, Debug)]
-pub struct Piece<'w> {
-    pub thread: Thread,
-    pub process: u32,
-    /// Time stamp counter when the thread began and ended it.
-    pub begin: u64,
-    pub end: u64,
-    /// Accesses of the thread before this piece, and in it. The last record belongs to the piece that shows how it ended.
-    pub first: u64,
-    pub accesses: u64,
-    /// What decoding goes on from at the first word.
-    pub state: &'w State,
-    /// Whole records.
-    pub words: &'w [u64],
-    /// The number of each record's leaf ([`Block::first_leaf`]), or [`NO_LEAF`](crate::NO_LEAF) for one that has to be looked at;
-    /// or nothing at all.
-    pub leaves: &'w [u32],
-}
-
-/// Whoever stores what was drained.
-pub trait Sink: Send {
-    /// Blocks that were just defined. They come before any record of theirs.
-    fn blocks(&mut self, blocks: &[Block]) -> io::Result<()>;
-    /// What else a process tells about itself.
-    fn message(&mut self, process: u32, message: &Message) -> io::Result<()>;
-    /// Records of one thread; those of a thread come in order.
-    fn records(&mut self, piece: &Piece<'_>) -> io::Result<()>;
-    /// No more records of this thread will come. Not said of those that live to the end.
-    fn ended(&mut self, _thread: Thread) -> io::Result<()> {
-        Ok(())
-    }
-    /// A word from the runtime to the user.
-    fn warning(&mut self, _text: &str) {}
-}
 
 /// Why draining ended early.
 #[derive(Debug, thiserror::Error)]
@@ -119,6 +85,8 @@ struct Counted {
 pub(crate) struct Drain<'s, S> {
     session: &'s Session,
     sink: &'s mut S,
+    /// Those the target's blocks were translated with.
+    options: Options,
     table: Table,
     counter: Counter<'s>,
     seen: Vec<Seen>,
@@ -139,7 +107,7 @@ pub(crate) struct Drain<'s, S> {
 impl<'s, S: Sink> Drain<'s, S> {
     pub fn new(
         session: &'s Session,
-        table: Table,
+        options: Options,
         xsave: &'s XsaveTable,
         sink: &'s mut S,
         notes: Sender<Note>,
@@ -148,7 +116,8 @@ impl<'s, S: Sink> Drain<'s, S> {
         Drain {
             session,
             sink,
-            table,
+            options,
+            table: Table::counting(),
             counter: Counter::new(xsave),
             seen: Vec::new(),
             watched: BTreeSet::new(),
@@ -353,11 +322,11 @@ impl<'s, S: Sink> Drain<'s, S> {
             let message = message?;
             match &message {
                 Message::Block { id, pc, code } => {
-                    self.table.define(*id, *pc, code)?;
+                    define(&mut self.table, &self.options, *id, *pc, code)?;
                     continue;
                 }
                 Message::Path { id, stretches, code } => {
-                    self.table.define_path(*id, stretches, code)?;
+                    define_path(&mut self.table, &self.options, *id, stretches, code)?;
                     continue;
                 }
                 Message::Thread { thread, .. } => {

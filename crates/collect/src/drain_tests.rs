@@ -1,6 +1,7 @@
 //! The drain against a producer made by hand: the same words a target would write.
 use super::*;
 use crate::Options;
+use memtrail_decode::Block;
 use memtrail_ring::{message, record, Paths, Probes};
 use memtrail_tracee::Events;
 use std::sync::mpsc::channel;
@@ -105,7 +106,7 @@ fn with_drain(session: &Session, log: &mut Log, work: impl FnOnce(&mut Drain<'_,
     let xsave = XsaveTable::default();
     let (notes, _kept) = channel();
     let events = Events::new().unwrap();
-    let mut drain = Drain::new(session, Table::new(options), &xsave, log, notes, events.wake());
+    let mut drain = Drain::new(session, options, &xsave, log, notes, events.wake());
     work(&mut drain);
     drain.finish()
 }

@@ -6,11 +6,13 @@
 use crate::clock::Moment;
 use crate::drain::{Drain, Note, Order};
 use crate::session::{self, Session};
-use crate::{Drained, Sink, Table};
+use crate::Drained;
+use memtrail_decode::Sink;
+use memtrail_plan::XsaveTable;
 use memtrail_ring::{collector, request, slot_kind, slot_state};
 use memtrail_tracee::{
     inject, interrupt, poll_pid, program_is_wrong, seize, wait, Ended, Event, Events, Interrupts, Payload, PidFd,
-    Polled, Serials, Stopped, XsaveTable,
+    Polled, Serials, Stopped,
 };
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -113,14 +115,7 @@ pub fn record<S: Sink>(
         return Err(error);
     }
     memtrail_tracee::interrupts(Some(&events.wake()));
-    let drain = Drain::new(
-        session,
-        Table::counting(table_options(session)),
-        xsave,
-        sink,
-        notes_in,
-        events.wake(),
-    );
+    let drain = Drain::new(session, options(session), xsave, sink, notes_in, events.wake());
     let mut supervisor = Supervisor {
         session,
         payload: &payload,
@@ -150,7 +145,8 @@ pub fn record<S: Sink>(
     })
 }
 
-fn table_options(session: &Session) -> memtrail_translate::Options {
+/// Those the runtime translates with.
+fn options(session: &Session) -> memtrail_translate::Options {
     let header = session.header();
     let probes = header.probes.load(Ordering::Relaxed);
     memtrail_translate::Options {

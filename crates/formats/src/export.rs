@@ -1,5 +1,5 @@
 //! From a replay to a foreign format.
-use memtrail_collect::StepSink;
+use memtrail_decode::StepSink;
 use memtrail_model::{Access, AccessSink, Thread};
 use std::io::{self, Write};
 

@@ -10,11 +10,11 @@
 //! **Invariants.** Accesses come out of a replay as they went in, thread by thread. A run has no more than [`MOST_INSTRUCTIONS`] and
 //! [`MOST_ACCESSES`]; an instruction that makes more goes on in a further record and counts once more.
 use crate::{Error, Event, Source};
-use memtrail_collect::{Counter, Counts, Message, Piece, Sink, Table, ThreadDecoder, XsaveTable};
+use memtrail_decode::{Counter, Counts, Message, Piece, Sink, Table, ThreadDecoder};
 use memtrail_model::{Kind, Thread};
+use memtrail_plan::XsaveTable;
+use memtrail_plan::{Addr, Lin, Plan, PlannedAccess, Shape, FIRST, RSP};
 use memtrail_ring::record::{FIRST_BLOCK, STATE};
-use memtrail_ring::Probes;
-use memtrail_translate::plan::{Addr, Lin, Plan, PlannedAccess, Shape, FIRST, RSP};
 use std::collections::HashMap;
 
 const MOST_INSTRUCTIONS: usize = 64;
@@ -101,10 +101,7 @@ impl<'s, S: Sink> Importer<'s, S> {
         sink.message(0, &process).map_err(Error::Store)?;
         let mut importer = Importer {
             sink,
-            table: Table::new(memtrail_translate::Options {
-                probes: Probes::Naive,
-                max_block: MOST_INSTRUCTIONS as u32,
-            }),
+            table: Table::default(),
             known: 0,
             counter: Counter::new(&NO_XSAVE),
             ids: HashMap::new(),

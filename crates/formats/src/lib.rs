@@ -1,7 +1,7 @@
 //! Traces of other tools, read and written.
 //!
 //! ```text
-//! foreign trace ──Source──► events ──Importer──► blocks and records ──► any memtrail_collect::Sink
+//! foreign trace ──Source──► events ──Importer──► blocks and records ──► any memtrail_decode::Sink
 //! replay ──Expander or Walker──► Export<Encode> ──► foreign trace
 //! ```
 //! A [`Source`] tells what a foreign trace says as [`Event`]s; [`Importer`] makes blocks and records of them, as if a program had been
@@ -28,7 +28,7 @@ pub use export::{Encode, Export, LeftOut};
 pub use guess::{guess, Guess, GUESS_BYTES};
 pub use import::{Imported, Importer};
 
-use memtrail_collect::DecodeError;
+use memtrail_decode::DecodeError;
 use memtrail_model::Kind;
 use std::io;
 

@@ -2,7 +2,7 @@
 mod common;
 
 use common::{import, replayed, through, Told};
-use memtrail_collect::StepSink;
+use memtrail_decode::StepSink;
 use memtrail_formats::{din, drmemtrace, lackey, raw, text, Encode, Error, Event, Export, Source};
 use memtrail_model::{Access, Kind, Point, Thread};
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 mod common;
 
 use common::{import, replayed, through};
-use memtrail_collect::{Block, Message, Piece, Sink};
+use memtrail_decode::{Block, Message, Piece, Sink};
 use memtrail_formats::{din, drmemtrace, lackey, text, Error, Event, Importer, Source};
 use memtrail_model::{Access, Kind, Point, Thread};
 use std::io;

@@ -2,7 +2,8 @@
 use crate::sim::args::SimArgs;
 use crate::tables::args::TableArgs;
 use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
-use memtrail_collect::{Allocators, Order};
+use memtrail_collect::Allocators;
+use memtrail_replay::Order;
 use memtrail_ring::Paths;
 use memtrail_trace::Limits;
 use std::ffi::OsString;

@@ -7,7 +7,8 @@ use crate::args::{DumpArgs, PartArgs, Place};
 use crate::info::{open, warn_unless_whole, Recording};
 use anyhow::{bail, Context};
 use memtrail_model::{Access, AccessSink, Thread};
-use memtrail_trace::{accesses, Ending, Error, Hasher, Known, Point, Selection, ThreadHash};
+use memtrail_replay::{accesses, Point, Selection};
+use memtrail_trace::{Ending, Error, Hasher, Known, ThreadHash};
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
 /// Prints accesses; remembers the first error, since a sink cannot return one.

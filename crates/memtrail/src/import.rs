@@ -6,7 +6,7 @@ use crate::progress::Progress;
 use crate::record::Output;
 use crate::say;
 use anyhow::{bail, Context};
-use memtrail_collect::{Block, Message, Piece, Sink};
+use memtrail_decode::{Block, Message, Piece, Sink};
 use memtrail_formats::{din, drmemtrace, guess, lackey, text, Error, Event, Guess, Imported, Importer, GUESS_BYTES};
 use memtrail_ring::Probes;
 use memtrail_trace::{Header, Limits, Pipeline, Totals};

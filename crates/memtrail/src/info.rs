@@ -3,8 +3,9 @@ use crate::args::{CheckArgs, InfoArgs};
 use crate::format::{bytes, thousands};
 use crate::say;
 use anyhow::{bail, Context};
-use memtrail_collect::Counter;
-use memtrail_trace::{replay, Ending, Filter, Header, Known, Reader, Totals};
+use memtrail_decode::Counter;
+use memtrail_replay::{replay, Filter};
+use memtrail_trace::{Ending, Header, Known, Reader, Totals};
 use serde_json::{json, Value};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -160,9 +161,9 @@ fn table(header: &Header, t: &Totals, file_bytes: u64, complete: bool) -> String
 pub fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     let mut reader = open(&args.file)?;
     let checked = if args.deep {
-        memtrail_trace::check_deep(&mut reader)
+        memtrail_replay::check_deep(&mut reader)
     } else {
-        memtrail_trace::check(&mut reader)
+        memtrail_replay::check(&mut reader)
     };
     let checked = checked.with_context(|| args.file.display().to_string())?;
     let mut text = format!(

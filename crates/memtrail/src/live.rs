@@ -12,11 +12,14 @@ use crate::progress::Progress;
 use crate::record::{self, Done};
 use crate::say;
 use anyhow::Context;
-use memtrail_collect::{Block, Live, Lived, MemoryFile, Message, Piece, Sink, XsaveTable};
+use memtrail_collect::MemoryFile;
+use memtrail_decode::{Block, Message, Piece, Sink};
 use memtrail_model::{AccessSink, Thread};
-use memtrail_trace::{drain, Known, Limits, Pipeline, Reader, Writer};
+use memtrail_plan::XsaveTable;
+use memtrail_replay::drain;
+use memtrail_replay::{Live, Lived};
+use memtrail_trace::{Known, Limits, Pipeline, Reader, Writer};
 use memtrail_tracee::xsave_table;
-use memtrail_translate::Options;
 use std::fs::File;
 use std::io::{self, BufReader};
 
@@ -45,7 +48,7 @@ struct Recording<S> {
     /// Threads of which no more will come.
     ended: Vec<Thread>,
     /// What the sink is driven with if it has to be.
-    start: (Options, XsaveTable, S),
+    start: (XsaveTable, S),
 }
 
 struct Early<S: AccessSink + Send + 'static> {
@@ -72,8 +75,8 @@ impl<S: AccessSink + Send + 'static> Early<S> {
             pipeline, ended, start, ..
         } = *recording;
         pipeline.finish(&Default::default())?;
-        let (options, xsave, sink) = start;
-        let mut live = Live::new(options, xsave, sink);
+        let (xsave, sink) = start;
+        let mut live = Live::new(xsave, sink);
         hand_on(&self.memory, &ended, &mut live).map_err(io::Error::other)?;
         self.stage = Stage::Live(Box::new(live));
         // Nobody needs it any more.
@@ -135,7 +138,7 @@ pub fn run<S: AccessSink + Send + 'static>(
         pipeline: Pipeline::new(writer, Limits::of(Limits::DEFAULT_BYTES)),
         progress: Progress::of(pid),
         ended: Vec::new(),
-        start: (header.options()?, xsave.clone(), sink(pid)),
+        start: (xsave.clone(), sink(pid)),
     };
     let mut early = Early {
         memory,

@@ -9,10 +9,12 @@ use crate::info::{bits_per_access, totals_json};
 use crate::progress::Progress;
 use crate::say;
 use anyhow::{bail, Context};
-use memtrail_collect::{Block, CollectError, Message, Notice, Options, Outcome, Piece, Session, Sink, Stop};
+use memtrail_collect::{CollectError, Notice, Options, Outcome, Session, Stop};
+use memtrail_decode::{Block, Message, Piece, Sink};
+use memtrail_plan::XsaveTable;
 use memtrail_ring::Probes;
 use memtrail_trace::{create, Header, Limits, Pipeline, Totals, Verifier, Writer};
-use memtrail_tracee::{launch, xsave_table, Command, Held, XsaveTable};
+use memtrail_tracee::{launch, xsave_table, Command, Held};
 use serde_json::json;
 use std::ffi::OsString;
 use std::fs::File;
@@ -163,7 +165,7 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
     let target = held.exec()?;
     let header = header(args, pid, &xsave);
     let verifier = match args.verify && stores {
-        true => Some(Verifier::new(header.options()?, &xsave)),
+        true => Some(Verifier::new(&xsave)),
         false => None,
     };
     let (store, path) = match output.map(|o| o.start(&header)) {

@@ -18,11 +18,12 @@
 //!
 //! Printed for each: a name, millions of accesses per second, and something that was counted, with tabs between.
 use memtrail_model::{Access, AccessSink};
+use memtrail_replay::{accesses, Selection};
 use memtrail_simulate::reuse::Reuse;
 use memtrail_simulate::spec::configurations;
 use memtrail_simulate::sweep::{Sweep, SweepConfig};
 use memtrail_simulate::{Hierarchy, Level, Options, Simulator};
-use memtrail_trace::{accesses, Known, Reader, Selection};
+use memtrail_trace::{Known, Reader};
 use std::error::Error;
 use std::fs::File;
 use std::io::BufReader;

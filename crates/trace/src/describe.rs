@@ -15,7 +15,7 @@ use crate::leaves::{cuts, Words};
 use crate::reader::Chunk;
 use crate::stream::Stream;
 use crate::Error;
-use memtrail_collect::{Expander, ThreadDecoder};
+use memtrail_decode::{Expander, ThreadDecoder};
 use memtrail_descriptor::{Definition, Dictionary};
 use memtrail_model::{Access, AccessSink, Kind, LoopRun, Thread};
 use memtrail_ring::record::SIGRETURN;

@@ -1,6 +1,6 @@
 //! What can be wrong with a recording.
 use crate::ThreadHash;
-use memtrail_collect::DecodeError;
+use memtrail_decode::DecodeError;
 use std::io;
 
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,7 @@
 //! record before.
 use crate::modules::Module;
 use crate::varint::{put, put_signed, Bad, Fields};
-use memtrail_collect::{HookKind, Message};
+use memtrail_decode::{HookKind, Message};
 
 pub(crate) const COLUMNS: usize = 1;
 

@@ -5,27 +5,26 @@
 use crate::chunk::{word, CHUNK_HEAD_BYTES, MAGIC};
 use crate::footer::{Footer, FOOTER_BYTES};
 use crate::stream::Zstd;
-use crate::{accesses, blocks, events, index, replay, Filter, Known, Leaves, Point, Reader, Selection};
-use memtrail_collect::{
+use crate::{blocks, events, index, Leaves};
+use memtrail_decode::Counts;
+use memtrail_decode::{
     Consumer, Counter, DecodeError, Expander, Linear, Mark, Run, State, Table, Tally, ThreadDecoder,
 };
-use memtrail_collect::{Counts, XsaveTable};
 use memtrail_descriptor::{decode, Alphabet, Encoder, Leaf, Pack};
-use memtrail_model::{Access, AccessSink, Note, Thread};
-use memtrail_ring::Probes;
-use std::io::Cursor;
+use memtrail_model::Thread;
+use memtrail_plan::XsaveTable;
 
 /// Leaves, words and accesses that an entry goes through, at most.
-const ENOUGH: u64 = 1 << 14;
+pub const ENOUGH: u64 = 1 << 14;
 
 /// A consumer that has no patience.
-struct Limited<C> {
-    inner: C,
+pub struct Limited<C> {
+    pub inner: C,
     left: u64,
 }
 
 impl<C> Limited<C> {
-    fn new(inner: C) -> Limited<C> {
+    pub fn new(inner: C) -> Limited<C> {
         Limited { inner, left: ENOUGH }
     }
 }
@@ -60,56 +59,6 @@ impl<C: Consumer> Consumer for Limited<C> {
     }
     fn mark(&mut self, thread: Thread, mark: Mark) {
         self.inner.mark(thread, mark);
-    }
-}
-
-/// A file as it may come: opened, its definitions read, its beginning replayed.
-pub fn file(bytes: &[u8]) {
-    let Ok(mut reader) = Reader::open(Cursor::new(bytes)) else {
-        return;
-    };
-    let Ok(known) = Known::read(&mut reader) else {
-        return;
-    };
-    let (all, mut batches) = (Filter::default(), 0);
-    let mut go_on = || {
-        batches += 1;
-        batches < 8
-    };
-    let mut counter = Limited::new(Counter::new(&known.xsave));
-    // Any error will do.
-    let _ = replay(&mut reader, &known, &all, &mut counter, |_| go_on());
-    counter.inner.counts(&known.table);
-    let mut expander = Limited::new(Expander::new(&known.xsave, Counts::default()).with_limit(ENOUGH));
-    let _ = replay(&mut reader, &known, &all, &mut expander, |e| !e.full() && go_on());
-    let selection = Selection {
-        limit: ENOUGH,
-        ..Selection::default()
-    };
-    let _ = accesses(&mut reader, &known, &selection, &mut Counts::default());
-    let later = Selection {
-        thread: known.streams.first().map(|c| Thread(c.head.stream.thread)),
-        from: Some(Point::Access(3)),
-        to: Some(Point::Time(1300)),
-        ..selection
-    };
-    let _ = accesses(&mut reader, &known, &later, &mut Counts::default());
-    let _ = accesses(&mut reader, &known, &selection, &mut Noting(0));
-}
-
-/// A sink that wants notes, which put threads in another order.
-struct Noting(u64);
-
-impl AccessSink for Noting {
-    fn accesses(&mut self, _batch: &[Access]) {}
-    fn wants_notes(&self) -> bool {
-        true
-    }
-    fn notes(&mut self, _thread: Thread, _note: &Note) {
-        self.0 += 1;
-    }
-    fn done(&self) -> bool {
-        self.0 > ENOUGH
     }
 }
 
@@ -217,10 +166,7 @@ fn parts<const N: usize>(bytes: &mut &[u8]) -> [Vec<u8>; N] {
 pub fn columns_of_blocks(bytes: &[u8]) {
     let mut rest = bytes;
     let columns = parts::<{ blocks::COLUMNS }>(&mut rest);
-    let mut table = Table::new(memtrail_translate::Options {
-        probes: Probes::Loop,
-        max_block: 64,
-    });
+    let mut table = Table::default();
     let mut leaves = Leaves::default();
     // Blocks before the damage are used.
     let _ = blocks::decode(&columns, |id, plan, sources| {
@@ -282,7 +228,7 @@ pub fn columns_of_events(bytes: &[u8]) {
 }
 
 /// The columns that [`columns_of_blocks`] takes, of these blocks, followed by `words`.
-pub fn blocks_to_columns(blocks: &[memtrail_collect::Block], words: &[u64]) -> Vec<u8> {
+pub fn blocks_to_columns(blocks: &[memtrail_decode::Block], words: &[u64]) -> Vec<u8> {
     let mut encoder = blocks::Encoder::default();
     let mut out = Vec::new();
     for block in blocks {

@@ -2,8 +2,9 @@
 //!
 //! From 0, for each access, modulo 2^64: `h ← (rotate-left(h, 5) xor w) · K`, where `w` is a sum of the address, the instruction's
 //! address, and size and kind, each times a constant of its own. It finds mistakes, not forgeries.
-use memtrail_collect::{Block, Counts, DecodeError, Expander, Piece, Table, ThreadDecoder, XsaveTable};
+use memtrail_decode::{Block, Counts, DecodeError, Expander, Piece, Table, ThreadDecoder};
 use memtrail_model::{Access, AccessSink, Kind, LoopRun, Thread};
+use memtrail_plan::XsaveTable;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -156,9 +157,9 @@ pub struct Verifier<'x> {
 }
 
 impl<'x> Verifier<'x> {
-    pub fn new(options: memtrail_translate::Options, xsave: &'x XsaveTable) -> Verifier<'x> {
+    pub fn new(xsave: &'x XsaveTable) -> Verifier<'x> {
         Verifier {
-            table: Table::new(options),
+            table: Table::default(),
             decoders: BTreeMap::new(),
             expander: Expander::new(xsave, Hasher::default()).one_by_one(),
         }

@@ -1,7 +1,7 @@
 //! What a recording says about itself: at its start, and at its end.
 use crate::{Error, ThreadHash};
-use memtrail_collect::{Counts, XsaveComponent, XsaveTable};
-use memtrail_ring::Probes;
+use memtrail_decode::Counts;
+use memtrail_plan::{XsaveComponent, XsaveTable};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 
@@ -30,17 +30,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// The plan options blocks of this recording were translated with.
-    pub fn options(&self) -> Result<memtrail_translate::Options, Error> {
-        let bad = || Error::BadHeader {
-            what: format!("probe mode {}", self.probes),
-        };
-        Ok(memtrail_translate::Options {
-            probes: Probes::from_u32(self.probes).ok_or_else(bad)?,
-            max_block: self.max_block,
-        })
-    }
-
     pub fn set_xsave(&mut self, table: &XsaveTable) {
         let tuple = |c: &XsaveComponent| (c.index, c.size, c.offset, c.aligned);
         self.xcr0 = table.xcr0;

@@ -6,8 +6,9 @@ use crate::leaves::Leaves;
 use crate::modules::Module;
 use crate::reader::{Chunk, Ending, Reader};
 use crate::{blocks, events, Error, Totals};
-use memtrail_collect::{DecodeError, Message, Names, Table, XsaveTable};
+use memtrail_decode::{DecodeError, Message, Names, Table};
 use memtrail_model::Thread;
+use memtrail_plan::XsaveTable;
 use memtrail_ring::message::FORKED;
 use memtrail_ring::record::FIRST_BLOCK;
 use std::collections::{BTreeMap, HashMap};
@@ -31,7 +32,7 @@ pub struct ThreadInfo {
 
 /// The chunks that define texts and hooks, by their offsets.
 #[derive(Debug, Default)]
-pub(crate) struct Definitions {
+pub struct Definitions {
     pub texts: HashMap<u32, u64>,
     pub hooks: HashMap<u32, u64>,
 }
@@ -51,7 +52,7 @@ pub struct Known {
     /// What the numbers in notes stand for.
     pub names: Names,
     /// Where in the file texts and hooks are defined.
-    pub(crate) definitions: Definitions,
+    pub definitions: Definitions,
     /// Chunks of streams, in file order.
     pub streams: Vec<Chunk>,
     pub ending: Ending,
@@ -66,7 +67,7 @@ impl Known {
     /// Reads all definitions of a recording. If one is damaged, nothing behind it is known: [`Known::ending`] says so.
     pub fn read<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Known, Error> {
         let mut known = Known {
-            table: Table::new(reader.header().options()?),
+            table: Table::default(),
             leaves: Leaves::default(),
             xsave: reader.header().xsave_table(),
             messages: Vec::new(),
@@ -115,7 +116,7 @@ impl Known {
         Ok(())
     }
 
-    fn block(&mut self, id: u32, plan: memtrail_translate::plan::Plan, sources: Box<[u8]>) -> Result<(), DecodeError> {
+    fn block(&mut self, id: u32, plan: memtrail_plan::Plan, sources: Box<[u8]>) -> Result<(), DecodeError> {
         let blocks = self.table.blocks().len() as u64;
         if u64::from(id) > FIRST_BLOCK + MISSING_IDS + MISSING_IDS_PER_BLOCK * blocks {
             return Err(DecodeError::BadId { id: id.into() });
@@ -200,7 +201,7 @@ impl Known {
     }
 
     /// Streams by the time they were begun; a thread's stay in file order.
-    pub(crate) fn by_time(&self) -> Vec<Chunk> {
+    pub fn by_time(&self) -> Vec<Chunk> {
         let mut latest: HashMap<u32, u64> = HashMap::new();
         let mut keyed: Vec<(u64, Chunk)> = Vec::with_capacity(self.streams.len());
         for &chunk in &self.streams {

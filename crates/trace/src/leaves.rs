@@ -4,10 +4,10 @@
 //! event.
 //!
 //! **Invariant.** [`parse`] and [`Words`] are each other's inverse on whole records.
-use memtrail_collect::{Block, DecodeError};
+use memtrail_decode::{Block, DecodeError};
 use memtrail_descriptor::{Alphabet, Batch, Events, Leaf, Visit, BATCH_EVENTS};
+use memtrail_plan::{LoopPlan, FIRST};
 use memtrail_ring::record::{self, special_words, CUT, END, FIRST_BLOCK, LAST_BLOCK, SIGNAL, SIGRETURN, STATE};
-use memtrail_translate::plan::{LoopPlan, FIRST};
 use std::sync::Arc;
 
 /// What a head word leads.
@@ -38,7 +38,7 @@ impl Leaves {
             let source = |slot: &u16| {
                 let word = slot.checked_sub(FIRST).map(usize::from);
                 let source = word.and_then(|w| block.sources.get(w));
-                source.copied().unwrap_or(memtrail_collect::NO_REGISTER)
+                source.copied().unwrap_or(memtrail_decode::NO_REGISTER)
             };
             steady = free.iter().map(source).collect();
         }
@@ -293,7 +293,7 @@ impl LeafName {
 }
 
 /// Whether a leaf says how the record before it ended.
-pub(crate) fn cuts(key: u32) -> bool {
+pub fn cuts(key: u32) -> bool {
     u64::from(key) == CUT
 }
 

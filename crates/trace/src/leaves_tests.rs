@@ -1,17 +1,14 @@
 //! Leaves that counting has numbered are the leaves that are found by looking.
 use super::*;
-use memtrail_collect::{Counter, Table, ThreadDecoder};
+use memtrail_collect::define;
+use memtrail_decode::{Counter, Table, ThreadDecoder};
 use memtrail_model::Thread;
-use memtrail_ring::Probes;
-use memtrail_tracee::XsaveTable;
+use memtrail_plan::XsaveTable;
 use memtrail_translate::Options;
 use proptest::prelude::*;
 
 fn table() -> Table {
-    let mut table = Table::new(Options {
-        probes: Probes::Loop,
-        max_block: 64,
-    });
+    let mut table = Table::default();
     for (id, pc, code) in [
         // push rbp; mov rax, [rdi + 8]; ret
         (64, 0x1000, &[0x55, 0x48, 0x8b, 0x47, 0x08, 0xc3][..]),
@@ -38,7 +35,7 @@ fn table() -> Table {
             ],
         ),
     ] {
-        table.define(id, pc, code).unwrap();
+        define(&mut table, &Options::default(), id, pc, code).unwrap();
     }
     table
 }

@@ -8,12 +8,10 @@
 //! **Invariants.** Reading needs no code of the recorded program, nor the translator. No bytes make a reader panic, or allocate more
 //! than the file's size justifies.
 //!
-//! Not for: what records mean (that is `memtrail-collect`).
+//! Not for: what records mean (that is `memtrail-decode`), in which order threads go (`memtrail-replay`).
 #![forbid(unsafe_code)]
 
 mod blocks;
-mod check;
-mod check_notes;
 mod chunk;
 mod columns;
 mod describe;
@@ -31,24 +29,23 @@ mod modules;
 mod pipeline;
 mod places;
 mod reader;
-mod replay;
 mod stream;
 mod varint;
 mod walk;
 mod writer;
 
-pub use check::{check, check_deep, Checked};
 pub use chunk::{Head, Kind as ChunkKind, StreamHead, CHUNK_HEAD_BYTES, MOST_BYTES};
 pub use describe::{describe, Descriptor, Source};
 pub use error::Error;
 pub use hash::{whole, Hasher, ThreadHash, Verifier};
 pub use header::{Header, Totals, VERSION};
-pub use known::{Known, ThreadInfo};
-pub use leaves::{LeafName, Leaves};
+pub use known::{Definitions, Known, ThreadInfo};
+pub use leaves::{cuts, LeafName, Leaves};
 pub use modules::Module;
 pub use pipeline::{Limits, Pipeline};
 pub use places::{Nowhere, Place, Places};
 pub use reader::{Chunk, Ending, Reader};
-pub use replay::{accesses, drain, replay, stream, words, Filter, Point, Selection};
-pub use stream::{compress, Compressed, Compressor, Stamp, Stream};
+pub use stream::{compress, parse, stream, words, Compressed, Compressor, Decoding, Stamp, Stream};
+pub use varint::Bad;
+pub use walk::{walk, Drive};
 pub use writer::{create, Writer};

@@ -15,7 +15,7 @@ use crate::leaves::{Kinds, Leaves, Numbers};
 use crate::stream::{add_stamp, encode, Encoding, Stamp, Stream};
 use crate::writer::Writer;
 use crate::{StreamHead, ThreadHash, Totals};
-use memtrail_collect::{Block, Message, Piece, Sink};
+use memtrail_decode::{Block, Message, Piece, Sink};
 use memtrail_descriptor::{fold, stitch, Events, Folder};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{self, Write};

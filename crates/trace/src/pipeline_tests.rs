@@ -1,10 +1,12 @@
 //! What can be seen from inside only: limits, and a worker that panics.
 use super::*;
-use memtrail_collect::State;
-use memtrail_collect::Table;
+use memtrail_collect::define;
+use memtrail_decode::State;
+use memtrail_decode::Table;
 use memtrail_descriptor::Dictionary;
 use memtrail_model::Thread;
 use memtrail_ring::Probes;
+use memtrail_translate::Options;
 
 fn pipeline(limits: Limits) -> Pipeline<Vec<u8>> {
     let header = crate::Header {
@@ -18,11 +20,16 @@ fn pipeline(limits: Limits) -> Pipeline<Vec<u8>> {
         xsave: Vec::new(),
     };
     let mut pipeline = Pipeline::new(Writer::new(Vec::new(), &header).unwrap(), limits);
-    let mut table = Table::new(header.options().unwrap());
+    let mut table = Table::default();
     // push rbp; mov rax, [rdi + 8]; ret
-    table
-        .define(64, 0x40_1000, &[0x55, 0x48, 0x8b, 0x47, 0x08, 0xc3])
-        .unwrap();
+    define(
+        &mut table,
+        &Options::default(),
+        64,
+        0x40_1000,
+        &[0x55, 0x48, 0x8b, 0x47, 0x08, 0xc3],
+    )
+    .unwrap();
     pipeline.blocks(table.blocks()).unwrap();
     pipeline
 }

@@ -6,7 +6,7 @@
 //! **Idea.** Of each process, what was mapped at every address last; what was unmapped keeps its name, since it was executed before. What a
 //! process did not map is what it was forked or spawned with: its parent's.
 use crate::known::Known;
-use memtrail_collect::Message;
+use memtrail_decode::Message;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 

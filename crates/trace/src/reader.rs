@@ -108,7 +108,7 @@ impl<R: Read + Seek> Reader<R> {
     }
 
     /// Whether the index says what the heads in the file say.
-    pub(crate) fn compare_index(&mut self) -> Result<(), Error> {
+    pub fn compare_index(&mut self) -> Result<(), Error> {
         let (chunks, _) = self.scan()?;
         if chunks == self.chunks {
             return Ok(());

@@ -9,12 +9,14 @@
 //! the chunk's begin. Between stamps time is taken to pass evenly.
 use crate::known::Known;
 use crate::leaves::{Kinds, Leaves, Numbers};
+use crate::reader::{Chunk, Reader};
 use crate::varint::{put, Bad, Fields};
 use crate::walk::{walk, Plainly};
-use memtrail_collect::{DecodeError, State};
+use crate::Error;
+use memtrail_decode::{DecodeError, State};
 use memtrail_descriptor::{fold, Decoder, Encoder, Events, Folder, Pack};
 use std::cell::RefCell;
-use std::io;
+use std::io::{self, Read, Seek};
 use zstd::bulk;
 
 /// A point among the accesses of a chunk, and in time.
@@ -212,7 +214,7 @@ impl<'k> Compressor<'k> {
         }
     }
 
-    /// `leaves` as in [`Piece::leaves`](memtrail_collect::Piece::leaves).
+    /// `leaves` as in [`Piece::leaves`](memtrail_decode::Piece::leaves).
     pub fn compress(
         &mut self,
         words: &[u64],
@@ -268,7 +270,7 @@ pub fn compress(words: &[u64], state: State, begin: u64, leaves: &Leaves) -> Res
 }
 
 /// What decoding needs, kept from chunk to chunk.
-pub(crate) struct Decoding {
+pub struct Decoding {
     decoder: Decoder,
     zstd: Zstd,
 }
@@ -332,4 +334,38 @@ impl Stream {
     pub fn words(&self, most: u64, take: impl FnMut(&[u64]) -> bool) -> Result<(), Bad> {
         walk(self, most, &mut Plainly(take))
     }
+}
+
+/// Reads the stream in a chunk's payload into `stream`, in place of what is there.
+pub fn parse(
+    known: &Known,
+    chunk: &Chunk,
+    payload: &[u8],
+    decoding: &mut Decoding,
+    stream: &mut Stream,
+) -> Result<(), Error> {
+    let most = chunk.head.raw_bytes as usize / 8;
+    let begin = chunk.head.stream.begin;
+    read(payload, begin, &known.leaves, most, decoding, stream).map_err(|what| Error::Damaged { at: chunk.at, what })
+}
+
+/// The stream in a chunk.
+pub fn stream<R: Read + Seek>(reader: &mut Reader<R>, known: &Known, chunk: &Chunk) -> Result<Stream, Error> {
+    let mut stream = Stream::default();
+    let payload = reader.payload(chunk)?;
+    parse(known, chunk, &payload, &mut Decoding::default(), &mut stream)?;
+    Ok(stream)
+}
+
+/// All record words of a chunk.
+pub fn words<R: Read + Seek>(reader: &mut Reader<R>, known: &Known, chunk: &Chunk) -> Result<Vec<u64>, Error> {
+    let stream = stream(reader, known, chunk)?;
+    let mut all = Vec::new();
+    let take = |words: &[u64]| {
+        all.extend_from_slice(words);
+        true
+    };
+    let expanded = stream.words(chunk.head.stream.words, take);
+    expanded.map_err(|what| Error::Damaged { at: chunk.at, what })?;
+    Ok(all)
 }

@@ -5,7 +5,8 @@
 pub(crate) use memtrail_descriptor::bytes::{put, unzigzag as unfold, zigzag as fold};
 
 /// Why bytes could not be taken apart.
-pub(crate) type Bad = &'static str;
+/// What is wrong with some bytes.
+pub type Bad = &'static str;
 pub(crate) const TOO_SHORT: Bad = "a field runs past the end";
 
 pub(crate) fn put_signed(out: &mut Vec<u8>, value: u64) {

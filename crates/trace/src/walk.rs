@@ -9,7 +9,7 @@ use memtrail_descriptor::{Definition, Dictionary, Events};
 use memtrail_model::Next;
 
 /// Whoever takes the words of a stream and may leave out iterations of its loops.
-pub(crate) trait Drive {
+pub trait Drive {
     /// Whole records. Returns whether to go on.
     fn words(&mut self, words: &[u64]) -> bool;
     /// Whether [`Drive::records`] may take an event of this kind.
@@ -163,7 +163,7 @@ impl<D: Drive> Walk<'_, D> {
 }
 
 /// Hands all words of a stream over, which are so many.
-pub(crate) fn walk(stream: &Stream, most: u64, drive: &mut impl Drive) -> Result<(), Bad> {
+pub fn walk(stream: &Stream, most: u64, drive: &mut impl Drive) -> Result<(), Bad> {
     let events = &stream.events;
     let mut walk = Walk {
         dictionary: &events.dictionary,

@@ -9,7 +9,7 @@ use crate::header::End;
 use crate::modules::{build_id, Module};
 use crate::{blocks, events, index};
 use crate::{Header, ThreadHash, Totals};
-use memtrail_collect::{Block, Message};
+use memtrail_decode::{Block, Message};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::File;

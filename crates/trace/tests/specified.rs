@@ -1,18 +1,21 @@
 //! The worked examples of streams in the specification are what is written, byte for byte.
-use memtrail_collect::{State, Table};
-use memtrail_ring::Probes;
+use memtrail_collect::define;
+use memtrail_decode::{State, Table};
 use memtrail_trace::{compress, Leaves};
+use memtrail_translate::Options;
 
 /// The block of the examples.
 fn leaves() -> Leaves {
-    let mut table = Table::new(memtrail_translate::Options {
-        probes: Probes::Loop,
-        max_block: 64,
-    });
+    let mut table = Table::default();
     // push rbp; mov rax, [rdi + 8]; ret
-    table
-        .define(64, 0x40_1000, &[0x55, 0x48, 0x8b, 0x47, 0x08, 0xc3])
-        .unwrap();
+    define(
+        &mut table,
+        &Options::default(),
+        64,
+        0x40_1000,
+        &[0x55, 0x48, 0x8b, 0x47, 0x08, 0xc3],
+    )
+    .unwrap();
     let mut leaves = Leaves::default();
     table.blocks().iter().for_each(|b| leaves.add(b));
     leaves

@@ -1,28 +1,9 @@
 //! What the processor says about itself: the layout of its extended state.
 use core::arch::x86_64::{__cpuid, __cpuid_count};
+use memtrail_plan::{XsaveComponent, XsaveTable};
 
 const XSAVE_LEAF: u32 = 0xd;
 const COMPONENTS: u32 = 63;
-
-/// One component of the xsave area.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct XsaveComponent {
-    pub index: u8,
-    pub size: u32,
-    /// Offset in the standard layout.
-    pub offset: u32,
-    /// In the compact layout this component begins at a multiple of 64.
-    pub aligned: bool,
-}
-
-/// The xsave area of this machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct XsaveTable {
-    /// Components the kernel has enabled.
-    pub xcr0: u64,
-    /// Components from 2 on; 0 and 1 are the legacy area.
-    pub components: Vec<XsaveComponent>,
-}
 
 /// Reads the table from the processor this runs on.
 #[allow(unused_unsafe)]

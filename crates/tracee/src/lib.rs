@@ -27,7 +27,7 @@ mod signals;
 mod stopped;
 mod sys;
 
-pub use cpu::{xsave_table, XsaveComponent, XsaveTable};
+pub use cpu::xsave_table;
 pub use doctor::{examine, Finding, Verdict};
 pub use error::Error;
 pub use inject::{inject, Payload, Serials};

@@ -5,11 +5,11 @@
 //! read-modify-write, prefetches marked.
 use crate::effects::Effects;
 use crate::masked;
-use crate::plan::{Addr, BitWord, Layout, Lin, Mask, PlannedAccess, Repeat, Shape, Slot, Xstate, FS, GS};
 use crate::symbolic::{gpr, Atom, Machine, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP_REG};
 use alloc::vec::Vec;
 use iced_x86::{Code, Instruction, MemorySize, Mnemonic, OpKind, Register};
 use memtrail_model::Kind;
+use memtrail_plan::{Addr, BitWord, Layout, Lin, Mask, PlannedAccess, Repeat, Shape, Slot, Xstate, FS, GS};
 
 /// Collects the accesses of one block.
 pub struct Accesses<'a> {
@@ -86,7 +86,7 @@ impl Accesses<'_> {
             Xlatb => {
                 let al = self
                     .machine
-                    .narrowed(crate::plan::Narrow::ZERO8, self.machine.regs[RAX]);
+                    .narrowed(memtrail_plan::Narrow::ZERO8, self.machine.regs[RAX]);
                 let lin = self.machine.regs[RBX].add(&al, 1);
                 let lin = match lin {
                     Some(lin) => lin,
@@ -479,16 +479,6 @@ impl Accesses<'_> {
             kind,
             shape,
         });
-    }
-}
-
-impl Addr {
-    pub(crate) const fn of(lin: Lin) -> Addr {
-        Addr {
-            lin,
-            low32: false,
-            segment: None,
-        }
     }
 }
 

@@ -11,7 +11,6 @@ use crate::accesses::Accesses;
 use crate::effects::{effects, Effects};
 use crate::loops::{induction, loop_shape, LoopShape};
 use crate::marker::Marker;
-use crate::plan::{Derived, Lin, LoopPlan, Piece, Plan, Side, Slot, Step, FIRST, RSP};
 use crate::symbolic::{Atom, Machine, R15, RSP_REG};
 use alloc::vec::Vec;
 use iced_x86::{
@@ -19,6 +18,7 @@ use iced_x86::{
     Mnemonic, OpKind, Register,
 };
 use memtrail_model::Via;
+use memtrail_plan::{Derived, Lin, LoopPlan, Piece, Plan, Side, Slot, Step, Stretch, FIRST, RSP};
 use memtrail_ring::Probes;
 
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,16 @@ pub struct Options {
     pub probes: Probes,
     /// Most instructions in a block.
     pub max_block: u32,
+}
+
+/// What a recording has unless it is told otherwise.
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            probes: Probes::Loop,
+            max_block: 64,
+        }
+    }
 }
 
 /// Why there is no block at an address.
@@ -75,13 +85,6 @@ pub enum Exit {
     Abort {
         target: u64,
     },
-}
-
-/// A stretch of a path's code: where it stands and how many bytes it has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stretch {
-    pub pc: u64,
-    pub bytes: u32,
 }
 
 /// A way out of a block before its end.

@@ -13,15 +13,14 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod plan;
-
 mod accesses;
 mod analyze;
 mod loops;
 mod masked;
 mod symbolic;
 
-pub use analyze::{analyze, analyze_path, Block, Capture, Error, Exit, Options, Scratch, Stretch, Way, STAND_INS};
+pub use analyze::{analyze, analyze_path, Block, Capture, Error, Exit, Options, Scratch, Way, STAND_INS};
+pub use memtrail_plan::Stretch;
 pub use symbolic::Atom;
 
 mod code;

@@ -1,10 +1,10 @@
 //! Self-loops: which registers move how from one iteration to the next, and what that saves.
 use crate::analyze::{Block, Capture, Exit, Needed};
 use crate::effects::effects;
-use crate::plan::{Lin, LoopPlan, Narrow, Slot, Step, FIRST, RSP};
 use crate::symbolic::{entry_atom, Atom, Machine, RSP_REG};
 use alloc::vec::Vec;
 use iced_x86::InstructionInfoFactory;
+use memtrail_plan::{Lin, LoopPlan, Narrow, Slot, Step, FIRST, RSP};
 
 /// A loop plan in terms of atoms.
 pub(crate) enum LoopShape {

@@ -2,7 +2,6 @@
 //!
 //! The runtime and the collector each analyse a block by themselves, from different amounts of bytes; and a signal
 //! handler emits it again. Nothing checks at run time that they agree, so it is checked here.
-use crate::plan::{Lin, LoopPlan, Plan, Shape, Slot, FIRST, RSP};
 use crate::{
     analyze, analyze_path, emit, emit_with, Block, EmitScratch, Emitted, Entry, Error, Exit, Options, Place, Scratch,
     Stretch, Way,
@@ -10,6 +9,7 @@ use crate::{
 use alloc::vec::Vec;
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use memtrail_model::Via;
+use memtrail_plan::{Lin, LoopPlan, Plan, Shape, Slot, FIRST, RSP};
 use memtrail_ring::{Probes, MAX_RECORD_WORDS};
 use proptest::prelude::*;
 use std::{format, vec};

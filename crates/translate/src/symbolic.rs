@@ -6,9 +6,9 @@
 //! anything else makes a fresh atom at the position after the instruction. Nothing is captured
 //! until an access needs it: that is the paper's delayed instrumentation, with aliases seen through.
 use crate::effects::Effects;
-use crate::plan::{Derived, Lin, Narrow, Slot, FIRST, FS, GS, RSP};
 use alloc::vec::Vec;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
+use memtrail_plan::{Derived, Lin, Narrow, Slot, FIRST, FS, GS, RSP};
 
 /// Hardware numbers of the registers the translator treats specially.
 pub const RAX: usize = 0;

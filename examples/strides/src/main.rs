@@ -2,7 +2,8 @@
 //!
 //! An example of an analysis on top of memtrail's crates. All there is to it: a sink for accesses, and a replay into it.
 use memtrail_model::{Access, AccessSink, LoopRun};
-use memtrail_trace::{accesses, Known, Places, Reader, Selection};
+use memtrail_replay::{accesses, Selection};
+use memtrail_trace::{Known, Places, Reader};
 use std::collections::HashMap;
 use std::error::Error;
 use std::fs::File;

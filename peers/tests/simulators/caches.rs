@@ -1,7 +1,8 @@
 //! What the comparisons with other cache simulators share: programs, recordings of what lackey says they do, and our simulation of it.
 use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Point};
+use memtrail_replay::Selection;
 use memtrail_simulate::{Hierarchy, Level, LevelCounts, Options, Simulator};
-use memtrail_trace::{Known, Reader, Selection};
+use memtrail_trace::{Known, Reader};
 use peers::{lackey, memtrail, Program, Result, Scratch};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -91,7 +92,7 @@ impl Recording {
         let file = File::open(&self.path).map_err(|e| broken(&e))?;
         let mut reader = Reader::open(BufReader::new(file)).map_err(|e| broken(&e))?;
         let known = Known::read(&mut reader).map_err(|e| broken(&e))?;
-        memtrail_trace::accesses(&mut reader, &known, &Selection::default(), &mut ByKind(sink)).map_err(|e| broken(&e))
+        memtrail_replay::accesses(&mut reader, &known, &Selection::default(), &mut ByKind(sink)).map_err(|e| broken(&e))
     }
 
     /// All accesses, fetches among them.

@@ -4,7 +4,7 @@
 //! if need be. Native and recorded runs alternate within a round, and the least time of each is kept. Beside them
 //! stands Valgrind's lackey, which prints each access to /dev/null: once, it takes minutes.
 //!
-//! Compression (on one core) and replay are measured on the last recording by an example of `memtrail-trace`, `recording_speed`.
+//! Compression (on one core) and replay are measured on the last recording by an example of `memtrail-replay`, `recording_speed`.
 
 use super::measure::{self, Mode};
 use super::report::conditions;
@@ -141,7 +141,7 @@ pub fn run(args: &[String]) -> Outcome {
     }
     packages::ensure(&needed)?;
     let memtrail = project::memtrail()?;
-    let speed = project::example("memtrail-trace", "recording_speed")?;
+    let speed = project::example("memtrail-replay", "recording_speed")?;
     let dir = project::target_dir().join("bench/record");
     std::fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     let mut all = Vec::new();

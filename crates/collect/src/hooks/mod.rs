@@ -13,7 +13,7 @@ mod names;
 
 pub use names::Allocators;
 
-use crate::{HookKind, Message};
+use memtrail_decode::{HookKind, Message};
 use memtrail_ring::hook::{Action, Answer, Function, MOST};
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, Metadata};

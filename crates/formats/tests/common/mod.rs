@@ -1,8 +1,9 @@
 //! Imports into memory and replays.
-use memtrail_collect::{Counts, Expander, StepSink, Walker};
+use memtrail_decode::{Counts, Expander, StepSink, Walker};
 use memtrail_formats::{Error, Imported, Importer, Source};
 use memtrail_model::{Access, AccessSink, Point, Thread};
-use memtrail_trace::{check, replay, Filter, Header, Known, Limits, Pipeline, Reader, Totals, Writer};
+use memtrail_replay::{check, replay, Filter};
+use memtrail_trace::{Header, Known, Limits, Pipeline, Reader, Totals, Writer};
 use std::io::Cursor;
 
 /// All accesses, and instructions with their lengths.

@@ -4,7 +4,8 @@
 use super::{done, output, written};
 use crate::info::Recording;
 use memtrail_model::{Access, AccessSink, Note, Thread};
-use memtrail_trace::{accesses, Known, Selection};
+use memtrail_replay::{accesses, Selection};
+use memtrail_trace::Known;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::{self, BufWriter, StdoutLock, Write};

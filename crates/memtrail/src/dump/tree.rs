@@ -12,10 +12,10 @@
 use super::{output, written};
 use crate::args::DumpArgs;
 use crate::info::Recording;
-use memtrail_collect::Block;
+use memtrail_decode::Block;
 use memtrail_descriptor::{Definition, Events};
+use memtrail_plan::{LoopPlan, Plan, FIRST};
 use memtrail_trace::{stream, Known, LeafName, Places};
-use memtrail_translate::plan::{LoopPlan, Plan, FIRST};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 

@@ -9,8 +9,9 @@ use super::args::SimArgs;
 use super::feed::Feed;
 use super::{replay_thread, side_by_side, threads, total, Swept};
 use crate::progress::Progress;
+use memtrail_replay::Selection;
 use memtrail_simulate::sweep::{Single, SweepConfig};
-use memtrail_trace::{Known, Selection};
+use memtrail_trace::Known;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -18,11 +18,12 @@ use memtrail_analyze::objects::{self, Common, Group};
 use memtrail_analyze::patterns::Summary;
 use memtrail_analyze::scopes::Scopes;
 use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
-use memtrail_collect::PointInfo;
+use memtrail_decode::PointInfo;
 use memtrail_model::Kind;
+use memtrail_replay::accesses;
 use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
 use memtrail_symbols as symbols;
-use memtrail_trace::{accesses, Known};
+use memtrail_trace::Known;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -63,7 +64,7 @@ pub struct Found {
     /// Functions that the user says are wrappers.
     wrappers: Vec<String>,
     /// What notes refer to.
-    texts: Rc<memtrail_collect::Names>,
+    texts: Rc<memtrail_decode::Names>,
 }
 
 /// Which dimensions a tagger must track.
@@ -174,7 +175,7 @@ pub fn run(
 }
 
 /// By hook: which allocator it belongs to. The usual functions are one, and those that the user named another, which gets its memory from the first.
-fn allocators(names: &memtrail_collect::Names) -> Vec<u32> {
+fn allocators(names: &memtrail_decode::Names) -> Vec<u32> {
     let hooks = (0..).map_while(|id| names.hook(id));
     hooks.map(|hook| u32::from(hook.by_user)).collect()
 }

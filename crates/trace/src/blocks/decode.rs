@@ -1,8 +1,8 @@
 //! Columns to plans. Whether a plan's slots exist is for the table to check.
 use super::*;
 use crate::varint::{unfold, Bad, Fields};
-use memtrail_collect::DecodeError;
-use memtrail_translate::plan::{
+use memtrail_decode::DecodeError;
+use memtrail_plan::{
     Addr, BitWord, Derived, Layout, LoopPlan, Mask, Narrow, Piece, PlannedAccess, Repeat, Shape, Side, Step, Xstate,
     FS, TERMS,
 };

@@ -1,8 +1,8 @@
 //! Plans to columns.
 use super::*;
 use crate::varint::{fold, put, put_signed};
-use memtrail_collect::{Block, MOST_PIECES};
-use memtrail_translate::plan::{Addr, Layout, LoopPlan, Mask, Narrow, PlannedAccess, Repeat, Shape, Step, FS};
+use memtrail_decode::{Block, MOST_PIECES};
+use memtrail_plan::{Addr, Layout, LoopPlan, Mask, Narrow, PlannedAccess, Repeat, Shape, Step, FS};
 use std::io;
 
 /// Collects blocks until they are written.

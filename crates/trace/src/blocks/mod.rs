@@ -19,8 +19,8 @@ pub(crate) use decode::{decode, Wrong};
 pub(crate) use encode::Encoder;
 
 use memtrail_model::{Kind, Via};
+use memtrail_plan::{Lin, Plan, Slot, FIRST, RSP};
 use memtrail_ring::record::FIRST_BLOCK;
-use memtrail_translate::plan::{Lin, Plan, Slot, FIRST, RSP};
 
 /// The columns, in the order in which they stand in the payload.
 #[derive(Clone, Copy)]

@@ -1,21 +1,19 @@
 //! Any plan the table accepts comes back as it was, and no bytes do harm.
 use super::*;
-use memtrail_collect::{Block, Table};
+use memtrail_collect::define;
+use memtrail_decode::{Block, Table};
 use memtrail_model::Kind;
-use memtrail_ring::Probes;
-use memtrail_translate::plan::{
+use memtrail_plan::{
     Addr, BitWord, Derived, Layout, LoopPlan, Mask, Narrow, Piece, PlannedAccess, Repeat, Shape, Side, Step, Xstate,
     FS, GS,
 };
+use memtrail_translate::Options;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::ops::Range;
 
 fn table() -> Table {
-    Table::new(memtrail_translate::Options {
-        probes: Probes::Loop,
-        max_block: 64,
-    })
+    Table::default()
 }
 
 /// Small and large numbers.
@@ -342,9 +340,14 @@ proptest! {
 fn a_common_block_takes_few_bytes() {
     let mut table = table();
     // push rbp; mov rax, [rdi + 8]; ret
-    table
-        .define(64, 0x40_1000, &[0x55, 0x48, 0x8b, 0x47, 0x08, 0xc3])
-        .unwrap();
+    define(
+        &mut table,
+        &Options::default(),
+        64,
+        0x40_1000,
+        &[0x55, 0x48, 0x8b, 0x47, 0x08, 0xc3],
+    )
+    .unwrap();
     let columns = encode(table.blocks());
     assert_eq!(columns, specified());
 }
@@ -367,7 +370,7 @@ fn specified() -> [Vec<u8>; COLUMNS] {
 #[test]
 fn plans_the_layout_has_no_place_for_are_refused() {
     let mut table = table();
-    table.define(64, 0x1000, &[0x55, 0x5d, 0xc3]).unwrap();
+    define(&mut table, &Options::default(), 64, 0x1000, &[0x55, 0x5d, 0xc3]).unwrap();
     let good = table.blocks()[0].clone();
     let refused = |change: &dyn Fn(&mut Plan)| {
         let mut block = good.clone();
@@ -423,7 +426,7 @@ fn words_of_ways_out_follow_each_other() {
         0x85, 0xc0, 0x74, 0x11, 0x48, 0x8b, 0x07, 0x85, 0xc0, 0x74, 0x0a, 0x48, 0x8b, 0x06, 0x85, 0xc0, 0x74, 0x03,
         0x48, 0x8b, 0x00, 0xc3,
     ];
-    table.define(64, 0x40_1000, &code).unwrap();
+    define(&mut table, &Options::default(), 64, 0x40_1000, &code).unwrap();
     let plan = &table.blocks()[0].plan;
     let words: Vec<u16> = plan.sides.iter().map(|s| s.words).collect();
     assert_eq!((plan.words, words), (4, vec![3, 3, 4]));

@@ -3,9 +3,9 @@ use super::registers::{part, GPR64};
 use super::{Emitter, SitePc, RDX};
 use crate::analyze::{Block, Capture};
 use crate::layout as at;
-use crate::plan::FIRST;
 use crate::symbolic::{gpr, Atom, R15};
 use iced_x86::{Code as Op, Instruction, Mnemonic, OpKind, Register};
+use memtrail_plan::FIRST;
 
 /// The register to stand in for r15, if the block needs one.
 pub(super) fn stand_in(block: &Block) -> Option<u8> {

@@ -24,10 +24,10 @@ use crate::analyze::{Block, Capture, Exit, Way};
 use crate::code::Code;
 use crate::layout as at;
 use crate::marker::Marker;
-use crate::plan::{LoopPlan, FIRST};
 use crate::symbolic::{R15, RSP_REG};
 use alloc::vec::Vec;
 use iced_x86::{Encoder, FlowControl};
+use memtrail_plan::{LoopPlan, FIRST};
 use memtrail_ring::Probes;
 
 pub use entry::emit_entry;

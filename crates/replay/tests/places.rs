@@ -1,0 +1,109 @@
+//! Where code of recorded programs comes from, and whose memory is whose.
+mod common;
+#[path = "common/run.rs"]
+mod run;
+
+use common::{header, recording};
+use memtrail_decode::Message;
+use memtrail_model::{Access, AccessSink, Thread};
+use memtrail_replay::{accesses, Selection};
+use memtrail_trace::{Known, Nowhere, Places, Reader, Totals, Writer};
+use memtrail_tracee::xsave_table;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Cursor;
+
+/// Instructions by thread, and address spaces as they were told.
+#[derive(Default)]
+struct Executed {
+    pcs: BTreeMap<u32, BTreeSet<u64>>,
+    spaces: BTreeMap<u32, u32>,
+}
+
+impl AccessSink for Executed {
+    fn accesses(&mut self, batch: &[Access]) {
+        for a in batch {
+            assert!(self.spaces.contains_key(&a.thread.0));
+            self.pcs.entry(a.thread.0).or_default().insert(a.pc);
+        }
+    }
+    fn space(&mut self, thread: Thread, space: u32) {
+        self.spaces.insert(thread.0, space);
+    }
+}
+
+/// The modules each thread executed, and the space of each.
+fn executed(command: &[&str]) -> (Vec<BTreeSet<String>>, Vec<u32>) {
+    let xsave = xsave_table();
+    let mut pipeline = run::pipeline(&xsave);
+    let outcome = run::run(command, &xsave, &mut pipeline);
+    let bytes = run::finish(pipeline, &outcome);
+    let mut reader = Reader::open(Cursor::new(bytes)).unwrap();
+    let known = Known::read(&mut reader).unwrap();
+    let places = Places::new(&known);
+    let mut executed = Executed::default();
+    accesses(&mut reader, &known, &Selection::default(), &mut executed).unwrap();
+    let modules = |(thread, pcs): (&u32, &BTreeSet<u64>)| {
+        let space = known.space(Thread(*thread));
+        pcs.iter().map(|&pc| places.find(space, pc).unwrap().module()).collect()
+    };
+    (
+        executed.pcs.iter().map(modules).collect(),
+        executed.spaces.into_values().collect(),
+    )
+}
+
+/// The name of what a command really is.
+fn program(name: &str) -> String {
+    let path = ["/usr/bin", "/bin"].map(|d| std::path::Path::new(d).join(name));
+    let file = path.iter().find_map(|p| p.canonicalize().ok()).unwrap();
+    file.file_name().unwrap().to_str().unwrap().to_string()
+}
+
+#[test]
+fn a_forked_process_runs_its_parents_code_in_a_space_of_its_own() {
+    let (modules, spaces) = executed(&["sh", "-c", "(exit 3); (exit 4); exit 5"]);
+    assert_eq!(spaces, [0, 1, 2]);
+    let shell = program("sh");
+    assert_eq!(modules.len(), 3);
+    assert!(modules.iter().all(|m| m.contains(&shell)), "{modules:?}");
+}
+
+#[test]
+fn after_an_exec_there_is_another_program() {
+    let (modules, spaces) = executed(&["sh", "-c", "/bin/true; exec /bin/true"]);
+    let (shell, other) = (program("sh"), program("true"));
+    assert_eq!(spaces, [0, 1]);
+    // Both run the shell first. What the programs have at the same addresses has the latest name.
+    for modules in modules {
+        assert!(modules.contains(&shell) && modules.contains(&other), "{modules:?}");
+    }
+}
+
+#[test]
+fn a_spawned_child_is_in_the_process_it_becomes() {
+    let thread = |thread, tsc| Message::Thread { thread, tid: 9, tsc };
+    let mut writer = Writer::new(Vec::new(), &header()).unwrap();
+    // Thread 1 begins in process 0 and goes on in process 1.
+    for (process, message) in [
+        (0, thread(0, 5)),
+        (0, thread(1, 6)),
+        (1, thread(1, 7)),
+        (2, thread(2, 8)),
+    ] {
+        writer.message(process, &message).unwrap();
+    }
+    let bytes = writer.finish(&Totals::default()).unwrap().0;
+    let known = Known::read(&mut Reader::open(Cursor::new(bytes)).unwrap()).unwrap();
+    assert_eq!([0, 1, 2, 3].map(|t| known.space(Thread(t))), [0, 1, 2, 0]);
+    assert_eq!((known.threads[&1].process, known.threads[&1].space), (0, 1));
+}
+
+#[test]
+fn places_of_a_recording_by_hand() {
+    let known = Known::read(&mut Reader::open(Cursor::new(recording().bytes)).unwrap()).unwrap();
+    let places = Places::new(&known);
+    assert_eq!(places.name(0, 0x40_1005), "file+0x1005");
+    assert_eq!(places.name(0, 0x40_3000), "file+0x1000");
+    assert_eq!(places.name(0, 0x7fff_0000), "[vdso]+0x1000");
+    assert_eq!(places.find(0, 0x50_0000), Err(Nowhere::Unmapped));
+}
