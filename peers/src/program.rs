@@ -59,7 +59,7 @@ impl Program {
         let code = elf
             .elf_program_headers()
             .iter()
-            .filter(|h| h.p_type(endian) == elf::PT_LOAD && h.p_flags(endian) & elf::PF_X != 0);
+            .filter(|h| h.p_type(endian) == elf::PT_LOAD && h.p_flags(endian).contains(elf::PF_X));
         code.map(|h| h.p_vaddr(endian))
             .min()
             .ok_or("no executable segment".into())

@@ -8,7 +8,9 @@ use crate::elf::{Elf, Tls};
 use crate::find::Search;
 use crate::reason::Reason;
 use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
-use gimli::{AttributeValue, DebugInfoOffset, DwarfFileType, EndianSlice, LittleEndian, UnitOffset, UnitSectionOffset};
+use gimli::{
+    AttributeValue, DebugInfoOffset, DwarfFileType, EndianSlice, LittleEndian, SectionId, UnitHeader, UnitOffset,
+};
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -25,11 +27,27 @@ pub(crate) type FileIndex = u32;
 pub(crate) const OWN: FileIndex = 0;
 pub(crate) const SUPPLEMENTARY: FileIndex = 1;
 
+/// Where a unit is within its file: the section, `.debug_info` or `.debug_types`, and the offset there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct UnitKey {
+    section: SectionId,
+    offset: usize,
+}
+
+impl UnitKey {
+    pub fn of(header: &UnitHeader<Reader<'_>>) -> UnitKey {
+        UnitKey {
+            section: header.section(),
+            offset: header.offset().0,
+        }
+    }
+}
+
 /// Where an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Die {
     pub file: FileIndex,
-    pub unit: UnitSectionOffset,
+    pub unit: UnitKey,
     pub at: UnitOffset,
 }
 
@@ -44,7 +62,7 @@ impl<'s> Parsed<'s> {
     pub fn die(&self, at: UnitOffset) -> Die {
         Die {
             file: self.file,
-            unit: self.unit.header.offset(),
+            unit: UnitKey::of(&self.unit.header),
             at,
         }
     }
@@ -60,8 +78,7 @@ impl<'s> Parsed<'s> {
 
 pub(crate) fn language(unit: &Unit<'_>) -> Option<gimli::DwLang> {
     let mut entries = unit.entries();
-    let (_, root) = entries.next_dfs().ok()??;
-    match root.attr_value(gimli::DW_AT_language).ok()?? {
+    match entries.next_dfs().ok()??.attr_value(gimli::DW_AT_language)? {
         AttributeValue::Language(language) => Some(language),
         _ => None,
     }
@@ -93,7 +110,7 @@ pub(crate) struct Debug<'s> {
     /// Where units begin, in the own and the supplementary file.
     offsets: [OnceCell<Vec<usize>>; 2],
     /// Type units by their signature.
-    signatures: OnceCell<HashMap<u64, gimli::UnitHeader<Reader<'s>>>>,
+    signatures: OnceCell<HashMap<u64, UnitHeader<Reader<'s>>>>,
     recent: RefCell<Vec<Rc<Parsed<'s>>>>,
     /// Split units whose code was asked about, by id.
     split_units: RefCell<HashMap<u64, Option<Rc<Parsed<'s>>>>>,
@@ -286,7 +303,7 @@ impl<'s> Debug<'s> {
     pub fn unit_at(&self, pc: u64) -> Option<Rc<Parsed<'s>>> {
         let unit = self.drive(self.context.find_dwarf_and_unit(pc))?.unit;
         let Some(id) = unit.dwo_id else {
-            let (file, unit, at) = (OWN, unit.header.offset(), UnitOffset(0));
+            let (file, unit, at) = (OWN, UnitKey::of(&unit.header), UnitOffset(0));
             return self.unit_of(Die { file, unit, at });
         };
         if let Some(known) = self.split_units.borrow().get(&id.0) {
@@ -311,16 +328,17 @@ impl<'s> Debug<'s> {
         let mut recent = self.recent.borrow_mut();
         let known = recent
             .iter()
-            .position(|p| p.file == die.file && p.unit.header.offset() == die.unit);
+            .position(|p| p.file == die.file && UnitKey::of(&p.unit.header) == die.unit);
         if let Some(index) = known {
             recent[..=index].rotate_right(1);
             return recent.first().cloned();
         }
         let dwarf = self.dwarf(die.file)?;
-        let header = match die.unit {
-            UnitSectionOffset::DebugInfoOffset(offset) => dwarf.debug_info.header_from_offset(offset).ok()?,
-            UnitSectionOffset::DebugTypesOffset(_) => {
-                *self.signatures().values().find(|header| header.offset() == die.unit)?
+        let header = match die.unit.section {
+            SectionId::DebugTypes => *self.signatures().values().find(|h| UnitKey::of(h) == die.unit)?,
+            _ => {
+                let offset = DebugInfoOffset(die.unit.offset);
+                dwarf.debug_info.header_from_offset(offset).ok()?
             }
         };
         let unit = dwarf.unit(header).ok()?;
@@ -334,10 +352,10 @@ impl<'s> Debug<'s> {
         Some(parsed)
     }
 
-    fn signatures(&self) -> &HashMap<u64, gimli::UnitHeader<Reader<'s>>> {
+    fn signatures(&self) -> &HashMap<u64, UnitHeader<Reader<'s>>> {
         self.signatures.get_or_init(|| {
             let mut found = HashMap::new();
-            let mut take = |header: gimli::UnitHeader<Reader<'s>>| {
+            let mut take = |header: UnitHeader<Reader<'s>>| {
                 if let gimli::UnitType::Type { type_signature, .. } = header.type_() {
                     found.insert(type_signature.0, header);
                 }
@@ -367,7 +385,7 @@ impl<'s> Debug<'s> {
                 };
                 Some(Die {
                     file: OWN,
-                    unit: header.offset(),
+                    unit: UnitKey::of(header),
                     at: type_offset,
                 })
             }
@@ -380,7 +398,7 @@ impl<'s> Debug<'s> {
         let all = || {
             let (mut offsets, mut headers) = (Vec::new(), dwarf.units());
             while let Ok(Some(header)) = headers.next() {
-                offsets.extend(header.offset().as_debug_info_offset().map(|o| o.0));
+                offsets.extend(header.debug_info_offset().map(|o| o.0));
             }
             offsets
         };
@@ -396,7 +414,10 @@ impl<'s> Debug<'s> {
         let unit = *offsets.get(index)?;
         Some(Die {
             file,
-            unit: UnitSectionOffset::DebugInfoOffset(DebugInfoOffset(unit)),
+            unit: UnitKey {
+                section: SectionId::DebugInfo,
+                offset: unit,
+            },
             at: UnitOffset(offset.0 - unit),
         })
     }

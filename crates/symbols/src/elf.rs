@@ -271,9 +271,9 @@ impl<'s> Elf<'s> {
         named.collect()
     }
 
-    fn is_code(&self, index: u16) -> bool {
-        let section = self.sections.get(usize::from(index));
-        section.is_some_and(|s| s.header.sh_flags(Le) & u64::from(elf::SHF_EXECINSTR) != 0)
+    fn is_code(&self, index: elf::SymbolSection) -> bool {
+        let section = self.sections.get(usize::from(index.0));
+        section.is_some_and(|s| s.header.sh_flags(Le).contains(elf::SHF_EXECINSTR))
     }
 
     /// `.gnu_debugdata`: a small ELF file with a symbol table, packed.
@@ -332,7 +332,7 @@ fn segment(header: &ProgramHeader64<Le>) -> Option<Segment> {
         memsz: header.p_memsz(Le),
         offset: header.p_offset(Le),
         filesz: header.p_filesz(Le),
-        writable: header.p_flags(Le) & elf::PF_W != 0,
-        executable: header.p_flags(Le) & elf::PF_X != 0,
+        writable: header.p_flags(Le).contains(elf::PF_W),
+        executable: header.p_flags(Le).contains(elf::PF_X),
     })
 }

@@ -48,7 +48,7 @@ pub(crate) struct Piece {
 pub(crate) fn functions(unit: &Parsed<'_>) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut entries = unit.unit.entries();
-    while let Ok(Some((_, entry))) = entries.next_dfs() {
+    while let Ok(Some(entry)) = entries.next_dfs() {
         if entry.tag() != gimli::DW_TAG_subprogram {
             continue;
         }
@@ -64,14 +64,14 @@ pub(crate) fn functions(unit: &Parsed<'_>) -> Vec<Piece> {
     pieces
 }
 
-type Entry<'a, 's> = gimli::DebuggingInformationEntry<'a, 'a, Reader<'s>>;
+type Entry<'s> = gimli::DebuggingInformationEntry<Reader<'s>>;
 
 /// An attribute of an entry, or else of what it is an instance of.
 pub(crate) fn inherited<'s, T>(
     debug: &Debug<'s>,
     unit: &Parsed<'s>,
-    entry: &Entry<'_, 's>,
-    get: impl Fn(&Parsed<'s>, &Entry<'_, 's>) -> Option<T> + Copy,
+    entry: &Entry<'s>,
+    get: impl Fn(&Parsed<'s>, &Entry<'s>) -> Option<T> + Copy,
 ) -> Option<T> {
     const DEPTH: usize = 8;
     if let Some(value) = get(unit, entry) {
@@ -90,20 +90,20 @@ pub(crate) fn inherited<'s, T>(
     None
 }
 
-fn origin<'s>(debug: &Debug<'s>, unit: &Parsed<'s>, entry: &Entry<'_, 's>) -> Option<Die> {
+fn origin<'s>(debug: &Debug<'s>, unit: &Parsed<'s>, entry: &Entry<'s>) -> Option<Die> {
     let either = [gimli::DW_AT_abstract_origin, gimli::DW_AT_specification];
-    let value = either.iter().find_map(|&name| entry.attr_value(name).ok()?)?;
+    let value = either.iter().find_map(|&name| entry.attr_value(name))?;
     debug.follow(unit, value)
 }
 
 pub(crate) fn name_of<'s>(
     debug: &Debug<'s>,
     unit: &Parsed<'s>,
-    entry: &Entry<'_, 's>,
+    entry: &Entry<'s>,
     which: gimli::DwAt,
 ) -> Option<String> {
     inherited(debug, unit, entry, |unit, entry| {
-        unit.string(entry.attr_value(which).ok()??).map(text)
+        unit.string(entry.attr_value(which)?).map(text)
     })
 }
 
@@ -142,20 +142,20 @@ struct Described<'s> {
 impl<'s> Body<'s> {
     pub fn read(debug: &Debug<'s>, unit: &Parsed<'s>, function: Die) -> Option<Body<'s>> {
         let mut cursor = unit.unit.entries_at_offset(function.at).ok()?;
-        let (_, entry) = cursor.next_dfs().ok()??;
+        let entry = cursor.next_dfs().ok()??;
         let whole = Block {
             parent: 0,
             depth: 0,
             ranges: Vec::new(),
         };
         let mut body = Body {
-            frame_base: entry.attr_value(gimli::DW_AT_frame_base).ok()?,
+            frame_base: entry.attr_value(gimli::DW_AT_frame_base),
             blocks: vec![whole],
             locals: Vec::new(),
         };
-        let (mut depth, mut block, mut closed) = (0isize, 0, None);
-        while let Ok(Some((delta, entry))) = cursor.next_dfs() {
-            depth += delta;
+        let (mut block, mut closed) = (0, None);
+        while let Ok(Some(entry)) = cursor.next_dfs() {
+            let depth = entry.depth();
             if depth <= 0 {
                 break;
             }
@@ -218,22 +218,22 @@ impl<'s> Body<'s> {
 }
 
 impl<'s> Described<'s> {
-    fn read(debug: &Debug<'s>, unit: &Parsed<'s>, entry: &Entry<'_, 's>, block: usize) -> Option<Described<'s>> {
+    fn read(debug: &Debug<'s>, unit: &Parsed<'s>, entry: &Entry<'s>, block: usize) -> Option<Described<'s>> {
         let name = name_of(debug, unit, entry, gimli::DW_AT_name)?;
         let ty = inherited(debug, unit, entry, |unit, entry| {
-            debug.follow(unit, entry.attr_value(gimli::DW_AT_type).ok()??)
+            debug.follow(unit, entry.attr_value(gimli::DW_AT_type)?)
         });
         Some(Described {
             block,
             name,
             ty,
-            location: entry.attr_value(gimli::DW_AT_location).ok()?,
+            location: entry.attr_value(gimli::DW_AT_location),
             parameter: entry.tag() == gimli::DW_TAG_formal_parameter,
         })
     }
 }
 
-fn ranges(unit: &Parsed<'_>, entry: &Entry<'_, '_>) -> Vec<Range<u64>> {
+fn ranges<'s>(unit: &Parsed<'s>, entry: &Entry<'s>) -> Vec<Range<u64>> {
     let mut found = Vec::new();
     let Ok(mut ranges) = unit.dwarf.die_ranges(&unit.unit, entry) else {
         return found;

@@ -1,6 +1,6 @@
 //! One program or library: everything that can be asked about an address in it.
 use crate::code::{self, Operand};
-use crate::debug::{is_fortran, Debug, Die, FileIndex};
+use crate::debug::{is_fortran, Debug, Die, FileIndex, UnitKey};
 use crate::demangle::{demangle, fortran};
 use crate::elf::{Elf, Segment, Symbol, SymbolKind, Tls};
 use crate::find::Search;
@@ -9,7 +9,6 @@ use crate::locals::{self, Body, Home, Instruction, Local, Piece, Scope};
 use crate::reason::{BuildId, Reason};
 use crate::types::{Pointee, Type, Types};
 use crate::variables::{self, Place, Variable};
-use gimli::UnitSectionOffset;
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -85,7 +84,7 @@ struct Table<'s> {
 }
 
 /// A unit, by file and offset.
-type UnitKey = (FileIndex, UnitSectionOffset);
+type UnitInFile = (FileIndex, UnitKey);
 
 /// A program or library. Everything is looked up when it is first asked for, and kept.
 pub struct Module<'s> {
@@ -98,7 +97,7 @@ pub struct Module<'s> {
     variables: OnceCell<Vec<Variable>>,
     unwind: OnceCell<Unwind<'s>>,
     /// Functions by unit.
-    pieces: RefCell<HashMap<UnitKey, Rc<Vec<Piece>>>>,
+    pieces: RefCell<HashMap<UnitInFile, Rc<Vec<Piece>>>>,
     /// What functions have in their frames.
     bodies: RefCell<HashMap<Die, Option<Rc<Body<'s>>>>>,
 }
@@ -358,7 +357,7 @@ impl<'s> Module<'s> {
     fn piece(&self, pc: u64) -> Option<(&Debug<'s>, Piece)> {
         let debug = self.debug().ok()?;
         let unit = debug.unit_at(pc)?;
-        let key = (unit.file, unit.unit.header.offset());
+        let key = (unit.file, UnitKey::of(&unit.unit.header));
         let known = self.pieces.borrow().get(&key).cloned();
         let pieces = known.unwrap_or_else(|| {
             let found = Rc::new(locals::functions(&unit));

@@ -359,7 +359,7 @@ impl<'d, 's> Entry<'d, 's> {
     fn of(
         debug: &'d Debug<'s>,
         unit: &'d Parsed<'s>,
-        die: &gimli::DebuggingInformationEntry<'_, '_, crate::debug::Reader<'s>>,
+        die: &gimli::DebuggingInformationEntry<crate::debug::Reader<'s>>,
     ) -> Option<Entry<'d, 's>> {
         let mut entry = Entry {
             debug,
@@ -380,8 +380,7 @@ impl<'d, 's> Entry<'d, 's> {
             declaration: false,
             data_location: false,
         };
-        let mut attributes = die.attrs();
-        while let Ok(Some(attribute)) = attributes.next() {
+        for attribute in die.attrs() {
             entry.take(attribute.name(), attribute.value());
         }
         Some(entry)
@@ -428,13 +427,13 @@ impl<'d, 's> Entry<'d, 's> {
             return;
         };
         let Ok(Some(_)) = cursor.next_dfs() else { return };
-        // How deep the cursor is below this entry, and down to where it may look.
-        let (mut depth, mut open) = (0isize, 1isize);
+        // How far below this entry it may look.
+        let mut open = 1;
         for _ in 0..MOST {
-            let Ok(Some((delta, die))) = cursor.next_dfs() else {
+            let Ok(Some(die)) = cursor.next_dfs() else {
                 return;
             };
-            depth += delta;
+            let depth = die.depth();
             if depth <= 0 {
                 return;
             }
