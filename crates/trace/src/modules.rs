@@ -1,6 +1,8 @@
 //! Modules: the files code was mapped from, and the build ids that tell whether a file is still the same.
+use object::elf::{FileHeader64, ELF_NOTE_GNU, NT_GNU_BUILD_ID};
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::{LittleEndian, ReadCache, ReadCacheOps};
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// A file that was mapped executable.
@@ -12,13 +14,8 @@ pub struct Module {
     pub build_id: Option<Vec<u8>>,
 }
 
-const ELF64: &[u8] = b"\x7fELF\x02\x01";
-const PT_NOTE: u32 = 4;
-const NT_GNU_BUILD_ID: u32 = 3;
-const OWNER: &[u8] = b"GNU\0";
-/// Longer notes, and more segments, are no notes and segments of ours.
+/// A longer note segment is not one that a linker made; it is not read.
 const MOST_NOTE_BYTES: u64 = 1 << 16;
-const PROGRAM_HEADER_BYTES: usize = 56;
 
 /// The GNU build id of an ELF file.
 pub(crate) fn build_id(path: &Path) -> Option<Vec<u8>> {
@@ -26,65 +23,34 @@ pub(crate) fn build_id(path: &Path) -> Option<Vec<u8>> {
     if !path.metadata().ok()?.is_file() {
         return None;
     }
-    read_build_id(&mut File::open(path).ok()?)
+    read_build_id(File::open(path).ok()?)
 }
 
-fn read_build_id(file: &mut (impl Read + Seek)) -> Option<Vec<u8>> {
-    let head = read(file, 0, 64)?;
-    if !head.starts_with(ELF64) {
-        return None;
-    }
-    let (table, size, count) = (long(&head, 32)?, half(&head, 54)?, half(&head, 56)?);
-    if usize::from(size) != PROGRAM_HEADER_BYTES {
-        return None;
-    }
-    let headers = read(file, table, u64::from(size) * u64::from(count))?;
-    headers.chunks_exact(PROGRAM_HEADER_BYTES).find_map(|header| {
-        if word(header, 0)? != PT_NOTE {
-            return None;
+fn read_build_id(file: impl ReadCacheOps) -> Option<Vec<u8>> {
+    let data = &ReadCache::new(file);
+    let header = FileHeader64::<LittleEndian>::parse(data).ok()?;
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, data).ok()?;
+    let short = segments.iter().filter(|s| s.p_filesz(endian) <= MOST_NOTE_BYTES);
+    short.into_iter().find_map(|segment| {
+        let mut notes = segment.notes(endian, data).ok()??;
+        while let Ok(Some(note)) = notes.next() {
+            if note.n_type(endian) == NT_GNU_BUILD_ID && note.name() == ELF_NOTE_GNU {
+                return Some(note.desc().to_vec());
+            }
         }
-        let notes = read(file, long(header, 8)?, long(header, 32)?)?;
-        let align = if long(header, 48)? == 8 { 8 } else { 4 };
-        in_notes(&notes, align)
+        None
     })
-}
-
-fn in_notes(mut notes: &[u8], align: usize) -> Option<Vec<u8>> {
-    loop {
-        let (owner, bytes, kind) = (word(notes, 0)? as usize, word(notes, 4)? as usize, word(notes, 8)?);
-        let begin = 12usize.checked_add(owner)?.checked_next_multiple_of(align)?;
-        let end = begin.checked_add(bytes)?;
-        if kind == NT_GNU_BUILD_ID && notes.get(12..)?.starts_with(OWNER) && owner == OWNER.len() {
-            return notes.get(begin..end).map(<[u8]>::to_vec);
-        }
-        notes = notes.get(end.checked_next_multiple_of(align)?..)?;
-    }
-}
-
-fn read(file: &mut (impl Read + Seek), at: u64, bytes: u64) -> Option<Vec<u8>> {
-    if bytes > MOST_NOTE_BYTES {
-        return None;
-    }
-    file.seek(SeekFrom::Start(at)).ok()?;
-    let mut buffer = vec![0; bytes as usize];
-    file.read_exact(&mut buffer).ok()?;
-    Some(buffer)
-}
-
-fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
-}
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Cursor;
+
+    const HEADER_BYTES: usize = 64;
+    const SEGMENT_BYTES: usize = 56;
+    const PT_NOTE: u8 = 4;
 
     fn note(owner: &[u8], kind: u32, bytes: &[u8]) -> Vec<u8> {
         let mut note = Vec::new();
@@ -97,36 +63,71 @@ mod tests {
         note
     }
 
+    /// A file of one note segment.
     fn elf(notes: &[u8]) -> Vec<u8> {
-        let mut file = vec![0; 64 + PROGRAM_HEADER_BYTES];
-        file[..6].copy_from_slice(ELF64);
-        file[32] = 64;
-        file[54] = PROGRAM_HEADER_BYTES as u8;
+        let mut file = vec![0; HEADER_BYTES + SEGMENT_BYTES];
+        file[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        file[32] = HEADER_BYTES as u8;
+        file[54] = SEGMENT_BYTES as u8;
         file[56] = 1;
-        file[64] = PT_NOTE as u8;
-        file[64 + 8] = 120;
-        file[64 + 32..64 + 40].copy_from_slice(&(notes.len() as u64).to_le_bytes());
+        let segment = HEADER_BYTES;
+        file[segment] = PT_NOTE;
+        file[segment + 8] = (HEADER_BYTES + SEGMENT_BYTES) as u8;
+        file[segment + 32..segment + 40].copy_from_slice(&(notes.len() as u64).to_le_bytes());
+        file[segment + 48] = 4;
         file.extend_from_slice(notes);
         file
+    }
+
+    fn found(file: &[u8]) -> Option<Vec<u8>> {
+        read_build_id(Cursor::new(file))
     }
 
     #[test]
     fn the_build_id_is_found_among_other_notes() {
         let notes = [note(b"GNU\0", 1, &[9; 16]), note(b"GNU\0", 3, &[1, 2, 3, 4, 5])].concat();
-        let found = read_build_id(&mut Cursor::new(elf(&notes)));
-        assert_eq!(found, Some(vec![1, 2, 3, 4, 5]));
+        assert_eq!(found(&elf(&notes)), Some(vec![1, 2, 3, 4, 5]));
     }
 
     #[test]
     fn what_has_none_has_none() {
-        let whole = elf(&note(b"GNU\0", 3, &[1; 20]));
-        for length in 0..whole.len() {
-            assert_eq!(read_build_id(&mut Cursor::new(&whole[..length])), None, "{length}");
-        }
-        assert_eq!(
-            read_build_id(&mut Cursor::new(elf(&note(b"Go\0\0", 3, &[1; 20])))),
-            None
-        );
+        assert_eq!(found(&elf(&note(b"Go\0\0", 3, &[1; 20]))), None);
         assert_eq!(build_id(Path::new("/no/such/file")), None);
+    }
+
+    #[test]
+    fn a_file_cut_short_has_none() {
+        let whole = elf(&note(b"GNU\0", 3, &[1; 20]));
+        assert_eq!(found(&whole), Some(vec![1; 20]));
+        for length in 0..whole.len() {
+            assert_eq!(found(&whole[..length]), None, "{length}");
+        }
+    }
+
+    /// Every byte of the headers takes every value: a wrong answer is allowed, a panic and an id of
+    /// more bytes than the file has are not.
+    #[test]
+    fn damaged_headers_do_no_harm() {
+        let whole = elf(&note(b"GNU\0", 3, &[1; 20]));
+        let mut lost = 0;
+        for at in 0..HEADER_BYTES + SEGMENT_BYTES + 12 {
+            for value in 0..=255 {
+                let mut file = whole.clone();
+                file[at] = value;
+                let id = found(&file);
+                assert!(id.as_ref().is_none_or(|id| id.len() <= whole.len()), "{at} {value}");
+                lost += usize::from(id.is_none());
+            }
+        }
+        // The magic number alone has four bytes with 255 wrong values each.
+        assert!(lost > 4 * 255, "{lost}");
+    }
+
+    #[test]
+    fn a_note_segment_of_gigabytes_is_not_read() {
+        let mut file = elf(&note(b"GNU\0", 3, &[1; 20]));
+        file[HEADER_BYTES + 32..HEADER_BYTES + 40].copy_from_slice(&(MOST_NOTE_BYTES + 1).to_le_bytes());
+        file.resize(2 * MOST_NOTE_BYTES as usize, 0);
+        assert_eq!(found(&file), None);
     }
 }
