@@ -1,4 +1,5 @@
-//! The session file, mapped: the only unsafe code of this crate.
+//! The session file, mapped: the only unsafe code of this crate. `rustix` makes most system calls; `libc`
+//! those it lacks, leases and robust futexes.
 //!
 //! **Invariants.** The mapping covers the whole file and lives as long as [`Session`]. Everything
 //! in it is reached as atomics, because other processes write it at any time; a target gone mad
@@ -8,10 +9,13 @@ use memtrail_ring::{
     buffer_offset, collector, record, slot_offset, Paths, Probes, Session as Header, Slot as Control, BUFFER_WORDS,
     MAGIC, PAGE, SESSION_BYTES, SLOTS, SLOT_BYTES, VERSION,
 };
+use rustix::fs::{fallocate, memfd_create, FallocateFlags, MemfdFlags};
+use rustix::mm::{mmap, munmap, MapFlags, ProtFlags};
+use rustix::thread::futex::{self, Timespec};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -50,13 +54,7 @@ pub struct MemoryFile(pub File);
 impl MemoryFile {
     /// An empty one; the name is for those who look at this process.
     pub fn create(name: &CStr) -> io::Result<MemoryFile> {
-        // SAFETY: the name is a C string.
-        let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-        if fd == -1 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel has just made this descriptor for us.
-        Ok(MemoryFile(unsafe { File::from_raw_fd(fd) }))
+        Ok(MemoryFile(memfd_create(name, MemfdFlags::CLOEXEC)?.into()))
     }
 
     /// Where this process can open it again.
@@ -141,21 +139,10 @@ impl Session {
     /// Zeroes all buffers of a slot and gives their memory back to the system.
     pub fn clear(&self, slot: usize) -> io::Result<()> {
         let begin = slot_offset(slot) + PAGE;
-        let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let length = SLOT_BYTES - PAGE;
-        // SAFETY: fallocate takes numbers. The mapping stays as it is and reads as zeros.
-        let r = unsafe {
-            libc::fallocate(
-                self.file.as_raw_fd(),
-                flags,
-                begin as libc::off_t,
-                length as libc::off_t,
-            )
-        };
-        if r == -1 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+        // The mapping stays as it is and reads as zeros.
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(fallocate(&self.file, flags, begin as u64, length as u64)?)
     }
 
     /// Number of slots that have ever been claimed.
@@ -255,42 +242,39 @@ impl Drop for Hold<'_> {
 impl Drop for Session {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and all references into it have ended with `self`.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), SESSION_BYTES) };
+        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), SESSION_BYTES) };
+        debug_assert_eq!(unmapped, Ok(()));
     }
 }
 
 fn map(file: &File) -> io::Result<NonNull<u8>> {
     // SAFETY: a fresh mapping at an address of the kernel's choice.
     let base = unsafe {
-        libc::mmap(
+        mmap(
             std::ptr::null_mut(),
             SESSION_BYTES,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_NORESERVE,
-            file.as_raw_fd(),
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED | MapFlags::NORESERVE,
+            file,
             0,
-        )
+        )?
     };
-    if base == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
     NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mmap returned null"))
 }
 
 /// Wakes everyone who sleeps on a word of the session, in whatever process.
 pub fn wake(word: &AtomicU32) {
-    // SAFETY: FUTEX_WAKE only uses the address of the word.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+    // The word is mapped, so this cannot fail.
+    let woken = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+    debug_assert!(woken.is_ok(), "{woken:?}");
 }
 
 /// Sleeps while `word` holds `value`, at most for `timeout`.
 pub fn sleep(word: &AtomicU32, value: u32, timeout: Duration) {
-    let time = libc::timespec {
-        tv_sec: timeout.as_secs() as libc::time_t,
-        tv_nsec: timeout.subsec_nanos().into(),
-    };
-    // SAFETY: FUTEX_WAIT reads the word and the time for the duration of the call.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &raw const time) };
+    // Longer than the kernel can count is for ever.
+    let timeout = Timespec::try_from(timeout).ok();
+    // Whether the word has changed, the time is over or a signal came: the caller looks again.
+    let _ = futex::wait(word, futex::Flags::empty(), value, timeout.as_ref());
 }
 
 #[cfg(test)]
