@@ -11,10 +11,12 @@
 //! **Loops** are handed on whole if each access of the body stays in one object and the sink takes them. Iterations are left out only where neither paths nor objects are tracked: what the sink has then left
 //! out is in its counts and not in the [`Tally`] of a composite ([`Tagger::left_out`]).
 use crate::calls::{Calls, Tree};
-use crate::hash::NumberMap;
+use crate::hash::{NumberHasher, NumberMap};
 use crate::objects::{self, Objects, SpaceIndex, UNKNOWN};
 use crate::patterns::{summary, Summary, Walk};
+use indexmap::IndexSet;
 use memtrail_model::{Access, AccessSink, Edge, Flow, Kind, LoopAccess, LoopRun, Next, Note, Point, Repeat, Thread};
+use std::hash::BuildHasherDefault;
 
 /// Accesses that are handed on at once, at least if there are so many.
 const BATCH: usize = 512;
@@ -50,45 +52,12 @@ impl Key {
     }
 }
 
-/// Dense numbers of keys: a table of numbers only, at most half full, searched from where the hash says.
-#[derive(Debug, Default)]
-struct Numbers {
-    keys: Vec<Key>,
-    /// 0 for none, otherwise a number and 1.
-    table: Vec<u32>,
-}
+/// Dense numbers of keys, in the order in which they came.
+type Numbers = IndexSet<Key, BuildHasherDefault<NumberHasher>>;
 
-impl Numbers {
-    fn of(&mut self, key: Key) -> u32 {
-        if self.table.len() <= 2 * self.keys.len() {
-            let doubled = (4 * self.keys.len()).next_power_of_two().max(64);
-            self.table.clear();
-            self.table.resize(doubled, 0);
-            for number in 0..self.keys.len() {
-                let place = self.place(&self.keys[number]);
-                self.table[place] = number as u32 + 1;
-            }
-        }
-        let place = self.place(&key);
-        if self.table[place] == 0 {
-            self.keys.push(key);
-            self.table[place] = self.keys.len() as u32;
-        }
-        self.table[place] - 1
-    }
-
-    /// Where a key is, or would be.
-    fn place(&self, key: &Key) -> usize {
-        let last = self.table.len() - 1;
-        let mut place = (key.hash() >> 32) as usize & last;
-        while let Some(number) = self.table[place].checked_sub(1) {
-            if self.keys[number as usize] == *key {
-                break;
-            }
-            place = (place + 1) & last;
-        }
-        place
-    }
+/// The number of a key; a new one if it has none.
+fn number_of(numbers: &mut Numbers, key: Key) -> u32 {
+    numbers.insert_full(key).0 as u32
 }
 
 /// What a composite did.
@@ -289,17 +258,18 @@ impl Composites {
 
     #[cold]
     fn number(&mut self, key: Key) -> Known {
-        let composite = self.keys.of(key);
+        let composite = number_of(&mut self.keys, key);
         if self.records.len() == composite as usize {
             self.records.push(Record::default());
         }
         let mut walker = 0;
         if key.group != Key::NONE {
-            walker = self.walkers.of(Key {
+            let walked = Key {
                 node: Key::NONE,
                 thread: Key::NONE,
                 ..key
-            });
+            };
+            walker = number_of(&mut self.walkers, walked);
             if self.walks.len() == walker as usize {
                 self.walks.push(Walk::default());
             }
@@ -405,12 +375,12 @@ impl<S: AccessSink> Tagger<S> {
     }
 
     /// What composites stand for, by number.
-    pub fn keys(&self) -> &[Key] {
-        &self.composites.keys.keys
+    pub fn keys(&self) -> Vec<Key> {
+        self.composites.keys.iter().copied().collect()
     }
 
     pub fn composite(&self, id: u32) -> Option<Key> {
-        self.keys().get(id as usize).copied()
+        self.composites.keys.get_index(id as usize).copied()
     }
 
     /// By composite.
@@ -426,7 +396,7 @@ impl<S: AccessSink> Tagger<S> {
     /// The access patterns, by group of objects.
     pub fn patterns(&self) -> Vec<Option<Summary>> {
         let mut walks: Vec<Vec<&Walk>> = Vec::new();
-        for (key, walk) in self.composites.walkers.keys.iter().zip(&self.composites.walks) {
+        for (key, walk) in self.composites.walkers.iter().zip(&self.composites.walks) {
             let group = key.group as usize;
             if walks.len() <= group {
                 walks.resize(group + 1, Vec::new());

@@ -292,7 +292,7 @@ proptest! {
         let mut tagger = Tagger::new(simulator(), dimensions, Options::default());
         play(&events, &mut tagger);
         let counts = tagger.sink().counts();
-        let by_point = Grouping::new(tagger.keys(), &[By::Ref], |_, point| point.0);
+        let by_point = Grouping::new(&tagger.keys(), &[By::Ref], |_, point| point.0);
         for (plain, tagged) in plain.counts().iter().zip(&counts) {
             prop_assert_eq!(plain.traffic, tagged.traffic);
             let rows = by_point.level(tagged);
@@ -399,7 +399,7 @@ fn two_lists_from_one_wrapper_are_told_apart() {
     for node in (1..20).step_by(2) {
         tagger.accesses(&[access(0, (1, 48 * node, 8)), access(0, (5, 48 * node + 8, 4))]);
     }
-    let by_object = Grouping::new(tagger.keys(), &[By::Object], |_, _| unreachable!());
+    let by_object = Grouping::new(&tagger.keys(), &[By::Object], |_, _| unreachable!());
     let sums = by_object.sums(tagger.tallies());
     let told: Vec<_> = sums.iter().map(|t| (t.reads, t.writes, t.bytes)).collect();
     assert_eq!(told, [(10, 0, 80), (0, 20, 120)]);

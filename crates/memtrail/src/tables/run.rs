@@ -156,7 +156,7 @@ pub fn run(
         accesses,
         skipped,
         points: known.table.points().to_vec(),
-        keys: tagger.keys().to_vec(),
+        keys: tagger.keys(),
         tallies: tagger.tallies().collect(),
         counts,
         tree: tagger.calls().tree().clone(),
