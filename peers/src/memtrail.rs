@@ -1,6 +1,6 @@
 //! memtrail itself: record, dump, add up.
 //!
-//! The binary is `MEMTRAIL_BIN`, or the release build beside this test.
+//! The binary is `MEMTRAIL_BIN`, or the one that was built with this test.
 
 use crate::profile::{Direction, Profile};
 use crate::program::{unrandomised_load_address, Program, Scratch};
@@ -21,14 +21,14 @@ pub fn binary() -> Result<PathBuf> {
                 .parent()
                 .and_then(|deps| deps.parent())
                 .ok_or("no target directory")?;
-            profile.with_file_name("release").join("memtrail")
+            profile.join("memtrail")
         }
     };
     if path.is_file() {
         Ok(path)
     } else {
         Err(format!(
-            "{} does not exist; build it (cargo build --release) or set MEMTRAIL_BIN",
+            "{} does not exist; build package memtrail with the same profile, or set MEMTRAIL_BIN",
             path.display()
         ))
     }

@@ -14,6 +14,18 @@ pub fn target_directory() -> &'static Path {
     })
 }
 
+/// The profile to build programs with: the one this program was built with, so that nothing is built
+/// twice. Without optimisation the recorder is too slow to test with: then it is `release`.
+fn profile() -> String {
+    let program = std::env::current_exe().unwrap_or_default();
+    let inside = program.strip_prefix(target_directory()).ok();
+    let first = inside.and_then(|p| p.iter().next()).unwrap_or_default();
+    match first.to_string_lossy().as_ref() {
+        "debug" | "" => "release".into(),
+        profile => profile.into(),
+    }
+}
+
 /// Built guests, recordings and cached oracle results.
 pub fn work_directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
@@ -47,13 +59,14 @@ fn find(variable: &str, package: &str, program: &str) -> Result<PathBuf, String>
         return std::fs::canonicalize(&path).map_err(|e| format!("{variable}={}: {e}", path.to_string_lossy()));
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let profile = profile();
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "-p", package])
+        .args(["build", "--quiet", "--profile", &profile, "-p", package])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("CARGO_TARGET_DIR", target_directory())
         .status();
     match status {
-        Ok(status) if status.success() => Ok(target_directory().join("release").join(program)),
+        Ok(status) if status.success() => Ok(target_directory().join(profile).join(program)),
         Ok(_) => Err(format!("package {package} does not build; or set {variable}")),
         Err(e) => Err(format!("cannot run cargo to build {package}: {e}")),
     }
