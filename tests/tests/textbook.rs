@@ -1,12 +1,10 @@
 //! The simulators on what real programs did, against a textbook simulator: every count of every reference.
 //!
 //! The recordings come as `sim` gets them, with loops whole and repeated iterations to be left out; the textbook simulator is given each access.
-#[path = "../../crates/simulate/tests/naive/mod.rs"]
-#[allow(dead_code)]
-mod naive;
 
 use memtrail_model::{Access, AccessSink, Thread};
 use memtrail_replay::Selection;
+use memtrail_naive::Naive;
 use memtrail_simulate::config::Policy;
 use memtrail_simulate::spec::configurations;
 use memtrail_simulate::sweep::{grid, Single, Sweep, SweepConfig, SweepCounts};
@@ -14,7 +12,6 @@ use memtrail_simulate::{short, Hierarchy, Level, LevelCounts, Options, PointCoun
 use memtrail_tests::subject::{built, Subject};
 use memtrail_tests::tools::work_directory;
 use memtrail_trace::{Known, Reader};
-use naive::Naive;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;

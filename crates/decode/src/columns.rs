@@ -8,9 +8,10 @@
 //! [`Place`], and its constant is made once for a run. Each step is as many instructions without a branch, and rows that are not wanted are made all the same.
 //!
 //! **Invariant.** The accesses, and the slots that count afterwards, are as if iterations were made one by one.
+use crate::consume::NO_ACCESS;
 use crate::linear::LinearAccess;
 use crate::work::{How, Move, Slots, Work};
-use memtrail_model::{Access, Kind, Point, Thread};
+use memtrail_model::{Access, Thread};
 use memtrail_plan::TERMS;
 use safe_arch::{cast_to_m128d_from_m128i, cast_to_m128i_from_m128d, m128i, shuffle_abi_f64_all_m128d};
 
@@ -33,15 +34,6 @@ pub(crate) struct Columns {
     /// The accesses of the run, as they are if the columns they follow from are zero.
     accesses: [Access; ACCESSES],
 }
-
-const NO_ACCESS: Access = Access {
-    pc: 0,
-    addr: 0,
-    size: 0,
-    point: Point(0),
-    thread: Thread(0),
-    kind: Kind::Read,
-};
 
 impl Columns {
     pub fn new() -> Box<Columns> {

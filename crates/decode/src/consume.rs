@@ -21,7 +21,8 @@ const BATCH: usize = 512;
 /// With less room than that a batch is handed on.
 const LEAST_ROOM: usize = 64;
 
-const NO_ACCESS: Access = Access {
+/// What room for accesses is filled with.
+pub(crate) const NO_ACCESS: Access = Access {
     thread: Thread(0),
     pc: 0,
     kind: Kind::Read,

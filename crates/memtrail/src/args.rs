@@ -1,7 +1,7 @@
 //! The command line.
 use crate::sim::args::SimArgs;
 use crate::tables::args::TableArgs;
-use clap::{Args as ArgGroup, Parser, Subcommand, ValueEnum};
+use clap::{Args as ArgGroup, FromArgMatches, Parser, Subcommand, ValueEnum};
 use memtrail_collect::Allocators;
 use memtrail_replay::Order;
 use memtrail_ring::Paths;
@@ -254,21 +254,9 @@ impl RecordArgs {
 
     /// The defaults, for a command.
     pub fn of(command: Vec<OsString>) -> RecordArgs {
-        RecordArgs {
-            output: None,
-            force: false,
-            probes: ProbeMode::Loop,
-            max_block: 64,
-            paths: PathMode::Hot,
-            discard: false,
-            no_follow: false,
-            no_aslr: false,
-            verify: false,
-            memory: DEFAULT_MEMORY,
-            objects: ObjectArgs::default(),
-            summary: None,
-            command,
-        }
+        let parser = RecordArgs::augment_args(clap::Command::new("record").no_binary_name(true));
+        let words = std::iter::once("--".into()).chain(command);
+        RecordArgs::from_arg_matches(&parser.get_matches_from(words)).expect("it has just been parsed")
     }
 }
 

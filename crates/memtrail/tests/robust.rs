@@ -234,6 +234,15 @@ fn ticks(pid: i32) -> u64 {
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
+/// Waits until a process has run for a while: a quarter of a second of processor time, in ticks of 10 ms.
+fn wait_until_busy(pid: i32) {
+    let begin = Instant::now();
+    while ticks(pid) < 25 {
+        assert!(begin.elapsed() < PATIENCE, "the target does not run");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Waits until a process makes no headway any more.
 fn wait_until_stuck(pid: i32) {
     let (begin, mut still, mut last) = (Instant::now(), 0, ticks(pid));
@@ -270,8 +279,8 @@ fn kill_collector(args: &[&str], when: impl FnOnce(&mut Run, i32)) {
 
 #[test]
 fn collector_killed_while_the_target_is_busy() {
-    kill_collector(&["busy", "100000000"], |run, _| {
-        std::thread::sleep(Duration::from_millis(300));
+    kill_collector(&["busy", "100000000"], |run, pid| {
+        wait_until_busy(pid);
         run.kill_collector();
     });
 }
@@ -351,7 +360,7 @@ fn target_killed_while_many_threads_run() {
         &["record", "-o", "a", "--", &program, "threads", "1000000000"],
     );
     let (me, pid) = (run.memtrail(), run.target());
-    std::thread::sleep(Duration::from_millis(500));
+    wait_until_busy(pid);
     kill(pid, libc::SIGKILL);
     let ends = run.ends();
     assert_eq!(ends.of(me), 137, "{}", ends.stderr);

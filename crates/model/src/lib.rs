@@ -8,6 +8,14 @@
 
 use core::fmt;
 
+/// The greatest common divisor, of strides and periods; of 0 and `a` it is `a`.
+pub const fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
 /// What an instruction did to memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[repr(u8)]
@@ -424,5 +432,25 @@ impl<S: AccessSink + ?Sized> AccessSink for &mut S {
     }
     fn done(&self) -> bool {
         (**self).done()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gcd;
+
+    #[test]
+    fn common_divisors() {
+        let pairs = [
+            (0, 0, 0),
+            (0, 7, 7),
+            (7, 0, 7),
+            (12, 18, 6),
+            (u64::MAX, 5, 5),
+            (64, 24, 8),
+        ];
+        for (a, b, expected) in pairs {
+            assert_eq!(gcd(a, b), expected, "{a} {b}");
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! A textbook simulator, written from `docs/simulation.md` and nothing else.
 //!
-//! **Problem.** The simulator of this crate is fast, and so not obviously right. This one is obviously right, and slow: every cache is a list of
+//! **Problem.** The simulator of `memtrail-simulate` is fast, and so not obviously right. This one is obviously right, and slow: every cache is a list of
 //! sets, every set a list of ways, every line knows each of its bytes, every use has a time; a request is a function call to the next level.
 //!
 //! **Invariant: a rule of the page stands here once.** The parts are called as the page calls them: [`Naive::request`] is "One access",
 //! [`Naive::evicted`] is what an evicted line requires, [`Naive::write_back`] a write-back that arrives, [`Naive::run_prefetcher`] a level's own prefetcher.
 //!
-//! The sequences computed by hand in `tests/by_hand.rs` hold it to the page.
+//! The sequences computed by hand in `crates/simulate/tests/by_hand.rs` hold it to the page.
 mod bytes;
 mod cache;
 
@@ -602,4 +602,13 @@ fn touch(line: &mut Line, bytes: Bytes, line_size: u64) {
         let offset = part.start - line.number * line_size + i;
         line.touched[(offset / unit) as usize] = true;
     }
+}
+
+/// Without the points at the end that nothing was counted for: how many there are is not part of an answer.
+pub fn without_idle_points(mut counts: Vec<LevelCounts>) -> Vec<LevelCounts> {
+    for level in &mut counts {
+        let used = level.points.iter().rposition(|point| *point != PointCounts::default());
+        level.points.truncate(used.map_or(0, |last| last + 1));
+    }
+    counts
 }

@@ -12,7 +12,7 @@
 //! **Invariant.** What [`Nest::of`] says of the accesses is true of every iteration.
 use memtrail_decode::Block;
 use memtrail_descriptor::{Definition, Dictionary};
-use memtrail_model::{Mover, Repeat, Thread};
+use memtrail_model::{gcd, Mover, Repeat, Thread};
 use memtrail_plan::{Lin, LoopPlan, Narrow, Plan, Shape, Step, FIRST, FS, GS, RSP};
 use memtrail_trace::Known;
 
@@ -95,14 +95,6 @@ impl Loops {
         let (below, above) = self.extent(&value);
         value.first = narrow.apply(value.first);
         (low + below >= 0 && low + above <= i128::from(most)).then_some(value)
-    }
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 {
-        a
-    } else {
-        gcd(b, a % b)
     }
 }
 

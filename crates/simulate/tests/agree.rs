@@ -1,22 +1,12 @@
 //! The simulator and the naive one agree, on everything that is counted.
 mod inputs;
-mod naive;
 
 use inputs::{hierarchies, nests, plain_hierarchies, streams, Nest, Piece, Stream};
 use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Point, Repeat, Thread};
+use memtrail_naive::{without_idle_points, Naive};
 use memtrail_simulate::config::{Holds, Inclusion, Policy, Shared};
-use memtrail_simulate::{Hierarchy, Level, LevelCounts, Options, PointCounts, Simulator};
-use naive::Naive;
+use memtrail_simulate::{Hierarchy, Level, LevelCounts, Options, Simulator};
 use proptest::prelude::*;
-
-/// Points that did nothing may be missing at the end.
-fn without_idle_points(mut counts: Vec<LevelCounts>) -> Vec<LevelCounts> {
-    for level in &mut counts {
-        let used = level.points.iter().rposition(|point| *point != PointCounts::default());
-        level.points.truncate(used.map_or(0, |last| last + 1));
-    }
-    counts
-}
 
 /// The simulator under test, given loops whole if it takes them, and other accesses in batches of one thread each and of at most `most`.
 fn simulator(hierarchy: &Hierarchy, stream: &Stream, options: Options, most: usize) -> Simulator {

@@ -2,12 +2,11 @@
 //!
 //! Each test is one rule of `docs/simulation.md` on caches of a few lines of 16 bytes; the comments say what happens access by access. These numbers
 //! come from reading the page, not from running anything.
-mod naive;
 
 use memtrail_model::{Access, Kind, Point, Thread};
+use memtrail_naive::Naive;
 use memtrail_simulate::config::{Holds, Inclusion, Policy, Prefetch, Shared, Write};
 use memtrail_simulate::{Classes, Hierarchy, Level, LevelCounts, PointCounts, Requests};
-use naive::Naive;
 
 /// Accesses written as `KIND hex-address [:size] [@point] [/thread]`: `R40:4@1/2` reads 4 bytes at 0x40 at point 1 in thread 2.
 /// The size is 1, the point and the thread are 0 unless given.

@@ -1,10 +1,9 @@
 //! Loops over loops over loops count what access by access counts, whatever is left out of them at any depth.
-mod naive;
 
-use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Mover, Point, Repeat, Thread};
+use memtrail_model::{gcd, Access, AccessSink, Kind, LoopAccess, LoopRun, Mover, Point, Repeat, Thread};
+use memtrail_naive::{without_idle_points, Naive};
 use memtrail_simulate::config::{Policy, Write};
-use memtrail_simulate::{Hierarchy, Level, LevelCounts, Options, PointCounts, Simulator};
-use naive::Naive;
+use memtrail_simulate::{Hierarchy, Level, Options, Simulator};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -53,14 +52,6 @@ fn expand(nodes: &[Node], around: &[u64], out: &mut Vec<Access>) {
             Node::Site(site) => out.push(site.access(around)),
             Node::Loop(trips, body) => (0..*trips).for_each(|i| expand(body, &[around, &[i]].concat(), out)),
         }
-    }
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 {
-        a
-    } else {
-        gcd(b, a % b)
     }
 }
 
@@ -162,14 +153,6 @@ fn hand_over_some(simulator: &mut Simulator, trips: u64, wanted: u64, body: &[No
     if entered {
         simulator.leaves();
     }
-}
-
-fn without_idle_points(mut counts: Vec<LevelCounts>) -> Vec<LevelCounts> {
-    for level in &mut counts {
-        let used = level.points.iter().rposition(|point| *point != PointCounts::default());
-        level.points.truncate(used.map_or(0, |last| last + 1));
-    }
-    counts
 }
 
 /// Compares with the naive simulator; returns how many accesses were left out.

@@ -23,7 +23,7 @@ use super::cache::Cache;
 use super::machine::{Machine, Mark};
 use crate::config::{Inclusion, Prefetch};
 use crate::sets::{Meta, Sets};
-use memtrail_model::{Mover, Repeat};
+use memtrail_model::{gcd, Mover, Repeat};
 
 /// Comparisons that fail before a loop is given up.
 const ATTEMPTS: u32 = 24;
@@ -157,14 +157,6 @@ pub(super) struct Watch {
     rest: u64,
     middle: Option<Snapshot>,
     attempts: u32,
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 {
-        a
-    } else {
-        gcd(b, a % b)
-    }
 }
 
 /// The least period that is a multiple of `period` and in which `distance` per iteration becomes a multiple of `modulus`.
