@@ -1,4 +1,8 @@
-//! A short run of the fuzz targets, the same every time: mutated recordings, descriptors and columns. Nothing may panic.
+//! A short run of the fuzz targets: mutated recordings, descriptors and columns. Nothing may panic.
+//!
+//! The first [`TIMES`] mutations are the same every time. With `MEMTRAIL_FUZZ_SECONDS=n` each target goes on
+//! for `n` seconds with mutations that nobody has seen before; a failure tells the `MEMTRAIL_FUZZ_SEED`
+//! that begins with it.
 mod common;
 
 use common::{blocks, header, recording};
@@ -8,6 +12,7 @@ use memtrail_model::Thread;
 use memtrail_replay::{accesses, Selection};
 use memtrail_trace::{compress, fuzzing, Known, Leaves, Reader, StreamHead, Totals, Writer};
 use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
 
 /// Mutations per target.
 const TIMES: usize = 4000;
@@ -85,9 +90,62 @@ fn run(name: &str, seed: u64, corpus: &[Vec<u8>], target: impl Fn(&[u8])) {
     let mut random = Random(seed);
     corpus.iter().for_each(|seed| target(seed));
     for _ in 0..TIMES {
-        let mut bytes = corpus[random.below(corpus.len())].clone();
-        mutate(&mut bytes, &mut random);
+        target(&mutation(corpus, &mut random));
+    }
+    if let Some(seconds) = number("MEMTRAIL_FUZZ_SECONDS") {
+        go_on(name, Duration::from_secs(seconds), corpus, target);
+    }
+}
+
+fn mutation(corpus: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    let mut bytes = corpus[random.below(corpus.len())].clone();
+    mutate(&mut bytes, random);
+    bytes
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let value = std::env::var(variable).ok()?;
+    Some(
+        value
+            .parse()
+            .unwrap_or_else(|_| panic!("{variable} is no number: {value}")),
+    )
+}
+
+/// No input may take longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Mutations with consecutive seeds, one each. The first seed is the time, unless it is given.
+fn go_on(name: &str, time: Duration, corpus: &[Vec<u8>], target: impl Fn(&[u8])) {
+    let now = SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_nanos() as u64;
+    let first = number("MEMTRAIL_FUZZ_SEED").unwrap_or(now);
+    let (begin, mut seed) = (Instant::now(), first);
+    while begin.elapsed() < time {
+        let at_work = AtWork { name, seed };
+        // Neighbouring seeds must not give similar mutations, and 0 would give nothing but zeros.
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let bytes = mutation(corpus, &mut random);
+        let started = Instant::now();
         target(&bytes);
+        assert!(started.elapsed() < PATIENCE, "took {:?}", started.elapsed());
+        drop(at_work);
+        seed = seed.wrapping_add(1);
+    }
+    eprintln!("{name}: {} mutations from seed {first}", seed.wrapping_sub(first));
+}
+
+/// Says which mutation is at fault if one panics.
+struct AtWork<'n> {
+    name: &'n str,
+    seed: u64,
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let AtWork { name, seed } = self;
+            eprintln!("{name}: MEMTRAIL_FUZZ_SECONDS=1 MEMTRAIL_FUZZ_SEED={seed} begins with this failure");
+        }
     }
 }
 
