@@ -23,15 +23,81 @@ use measure::{Mode, Sample};
 use std::path::Path;
 use workloads::{Workload, WORKLOADS};
 
-/// What the command line asked for.
+/// Which table; without a name, the overhead table.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Bench {
+    #[command(subcommand)]
+    table: Option<Table>,
+    #[command(flatten)]
+    overhead: Options,
+}
+
+#[derive(clap::Subcommand)]
+enum Table {
+    /// How small recordings are
+    Sizes(sizes::Options),
+    /// How long recording to a file takes
+    Record(record::Options),
+    /// How fast caches are simulated
+    Sim(sim::Options),
+    /// What noting allocations adds
+    Objects(record::Options),
+}
+
+/// What the overhead table is made of.
+#[derive(clap::Args)]
 struct Options {
+    /// Small inputs
+    #[arg(long)]
     quick: bool,
+    /// Keep the table and the raw times in `bench/results`
+    #[arg(long)]
     write: bool,
+    /// Rounds
+    #[arg(long, default_value_t = 5, value_parser = at_least_one)]
     runs: usize,
-    /// Rounds in which the slow emulators take part.
+    /// Rounds in which the slow emulators take part
+    #[arg(long, default_value_t = 1)]
     peer_runs: usize,
+    /// Do not run Valgrind
+    #[arg(long)]
+    no_valgrind: bool,
+    /// Ways to run each workload; `native` always takes part
+    #[arg(long, value_name = "MODE", value_delimiter = ',', value_parser = mode)]
     modes: Vec<Mode>,
+    /// Only these workloads
+    #[arg(value_name = "NAME")]
     names: Vec<String>,
+}
+
+impl Options {
+    fn modes(&self) -> Vec<Mode> {
+        let mut modes = match self.modes.is_empty() {
+            true => Mode::DEFAULT.to_vec(),
+            false => self.modes.clone(),
+        };
+        if !modes.contains(&Mode::Native) {
+            modes.insert(0, Mode::Native);
+        }
+        modes.retain(|mode| !(self.no_valgrind && mode.is_peer()));
+        modes
+    }
+}
+
+fn mode(name: &str) -> Result<Mode, String> {
+    Mode::by_name(name).ok_or_else(|| {
+        let known: Vec<&str> = Mode::ALL.iter().map(|(_, name)| *name).collect();
+        format!("modes are {}", known.join(", "))
+    })
+}
+
+/// No rounds would be no measurement.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|&n| n > 0)
+        .ok_or("at least 1 is needed".into())
 }
 
 /// All samples of one workload, by mode.
@@ -55,15 +121,18 @@ impl Measured {
     }
 }
 
-pub fn run(args: &[String]) -> Outcome {
-    match args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
-        Some(("sizes", rest)) => return sizes::run(rest),
-        Some(("record", rest)) => return record::run(rest),
-        Some(("sim", rest)) => return sim::run(rest),
-        Some(("objects", rest)) => return objects::run(rest),
-        _ => {}
+pub fn run(bench: &Bench) -> Outcome {
+    match &bench.table {
+        Some(Table::Sizes(options)) => sizes::run(options),
+        Some(Table::Record(options)) => record::run(options),
+        Some(Table::Sim(options)) => sim::run(options),
+        Some(Table::Objects(options)) => objects::run(options),
+        None => overhead(&bench.overhead),
     }
-    let options = parse(args)?;
+}
+
+fn overhead(options: &Options) -> Outcome {
+    let modes = options.modes();
     let chosen: Vec<&'static Workload> = if options.names.is_empty() {
         WORKLOADS.iter().collect()
     } else {
@@ -72,11 +141,11 @@ pub fn run(args: &[String]) -> Outcome {
     };
     let mut needed: Vec<packages::Package> = chosen.iter().flat_map(|w| w.packages).copied().collect();
     needed.push(("gcc", "gcc"));
-    if options.modes.iter().any(|m| m.is_peer()) {
+    if modes.iter().any(|m| m.is_peer()) {
         needed.push(("valgrind", "valgrind"));
     }
     packages::ensure(&needed)?;
-    let memtrail = match options.modes.iter().any(|m| m.probes().is_some()) {
+    let memtrail = match modes.iter().any(|m| m.probes().is_some()) {
         true => Some(project::memtrail()?),
         false => None,
     };
@@ -85,10 +154,10 @@ pub fn run(args: &[String]) -> Outcome {
 
     let mut all = Vec::new();
     for workload in chosen {
-        all.push(measure_one(workload, &options, &dir, memtrail.as_deref())?);
+        all.push(measure_one(workload, options, &modes, &dir, memtrail.as_deref())?);
         println!("{}", report::progress(all.last().expect("just pushed")));
     }
-    let table = report::markdown(&all, &options.modes, options.quick, options.runs);
+    let table = report::markdown(&all, &modes, options.quick, options.runs);
     println!("\n{table}");
     if options.write {
         report::write(&all, &table)?;
@@ -99,6 +168,7 @@ pub fn run(args: &[String]) -> Outcome {
 fn measure_one(
     workload: &'static Workload,
     options: &Options,
+    modes: &[Mode],
     dir: &Path,
     memtrail: Option<&Path>,
 ) -> Result<Measured, String> {
@@ -110,7 +180,7 @@ fn measure_one(
         failures: Vec::new(),
     };
     for round in 0..rounds {
-        for &mode in &options.modes {
+        for &mode in modes {
             let over = mode.is_peer() && round >= options.peer_runs;
             if over || measured.failures.iter().any(|(m, _)| *m == mode) {
                 continue;
@@ -128,45 +198,4 @@ fn measure_one(
         }
     }
     Ok(measured)
-}
-
-fn parse(args: &[String]) -> Result<Options, String> {
-    let mut options = Options {
-        quick: false,
-        write: false,
-        runs: 5,
-        peer_runs: 1,
-        modes: Mode::DEFAULT.to_vec(),
-        names: Vec::new(),
-    };
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        let mut value = || args.next().ok_or(format!("{arg} needs a value"));
-        match arg.as_str() {
-            "--quick" => options.quick = true,
-            "--write" => options.write = true,
-            "--runs" => options.runs = value()?.parse().map_err(|_| "--runs needs a number")?,
-            "--peer-runs" => options.peer_runs = value()?.parse().map_err(|_| "--peer-runs needs a number")?,
-            "--valgrind" => match value()?.as_str() {
-                "no" => options.modes.retain(|m| !m.is_peer()),
-                "yes" => {}
-                other => return Err(format!("--valgrind takes yes or no, got `{other}`")),
-            },
-            "--modes" => {
-                let named = value()?
-                    .split(',')
-                    .map(|n| Mode::by_name(n).ok_or(format!("no mode `{n}`")));
-                options.modes = named.collect::<Result<_, _>>()?;
-                if !options.modes.contains(&Mode::Native) {
-                    options.modes.insert(0, Mode::Native);
-                }
-            }
-            name if name.starts_with('-') => return Err(format!("unknown option {name}")),
-            name => options.names.push(name.to_string()),
-        }
-    }
-    if options.runs == 0 {
-        return Err("--runs must be at least 1".into());
-    }
-    Ok(options)
 }

@@ -15,7 +15,7 @@ mod compare;
 mod record;
 
 use crate::{packages, process, project, table, Outcome};
-use cases::{Case, CASES};
+use cases::{Case, CASES, QUICK};
 use record::Lab;
 use std::time::Instant;
 
@@ -28,36 +28,64 @@ struct Row {
     faults: Vec<String>,
 }
 
-pub fn run(args: &[String]) -> Outcome {
-    let mut write = false;
-    let mut keep = false;
-    let mut deep = false;
-    let mut names = Vec::new();
-    for arg in args {
-        match arg.as_str() {
-            "--write" => write = true,
-            "--keep" => keep = true,
-            "--verify" => deep = true,
-            "--list" => {
-                CASES
-                    .iter()
-                    .for_each(|c| println!("{:<12} {}", c.name, c.argv.join(" ")));
-                return Ok(true);
-            }
-            name if name.starts_with('-') => return Err(format!("unknown option {name}")),
-            name => names.push(name.to_string()),
+#[derive(clap::Args)]
+pub struct Options {
+    /// Write the table to `docs/real-programs.md`
+    #[arg(long)]
+    write: bool,
+    /// Keep the directories the programs ran in
+    #[arg(long)]
+    keep: bool,
+    /// Hash every access while it is recorded, and compare with replay
+    #[arg(long)]
+    verify: bool,
+    /// List the programs and their commands
+    #[arg(long)]
+    list: bool,
+    /// A minute's worth: programs that need no packages but those of the test command
+    #[arg(long, conflicts_with_all = ["write", "names"])]
+    pub quick: bool,
+    /// Only these programs
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+}
+
+impl Options {
+    /// What the test command runs.
+    pub fn quick() -> Options {
+        Options {
+            write: false,
+            keep: false,
+            verify: false,
+            list: false,
+            quick: true,
+            names: Vec::new(),
         }
     }
-    if let Some(unknown) = names.iter().find(|n| !CASES.iter().any(|c| c.name == n.as_str())) {
-        return Err(format!("no case `{unknown}`; see --list"));
+
+    fn chosen(&self) -> Result<Vec<&'static Case>, String> {
+        if let Some(unknown) = self.names.iter().find(|n| !CASES.iter().any(|c| c.name == n.as_str())) {
+            return Err(format!("no case `{unknown}`; see --list"));
+        }
+        let wanted = |c: &&Case| match self.quick {
+            true => QUICK.contains(&c.name),
+            false => self.names.is_empty() || self.names.iter().any(|n| n == c.name),
+        };
+        Ok(CASES.iter().filter(wanted).collect())
     }
-    let chosen: Vec<&'static Case> = CASES
-        .iter()
-        .filter(|c| names.is_empty() || names.iter().any(|n| n == c.name))
-        .collect();
+}
+
+pub fn run(options: &Options) -> Outcome {
+    if options.list {
+        CASES
+            .iter()
+            .for_each(|c| println!("{:<12} {}", c.name, c.argv.join(" ")));
+        return Ok(true);
+    }
+    let chosen = options.chosen()?;
     let needed: Vec<packages::Package> = chosen.iter().flat_map(|c| c.packages).copied().collect();
     packages::ensure(&needed)?;
-    let lab = Lab::new(project::memtrail()?, keep, deep)?;
+    let lab = Lab::new(project::memtrail()?, options.keep, options.verify)?;
 
     let begin = Instant::now();
     let mut rows = Vec::new();
@@ -75,7 +103,7 @@ pub fn run(args: &[String]) -> Outcome {
         rows.len(),
         begin.elapsed().as_secs_f64()
     );
-    if write {
+    if options.write {
         let path = project::root().join("docs/real-programs.md");
         std::fs::write(&path, document(&text)).map_err(|e| format!("{}: {e}", path.display()))?;
         eprintln!("long-test: wrote docs/real-programs.md");

@@ -1,7 +1,7 @@
 //! `cargo xtask`: everything a developer runs, as one program.
 //!
 //! Scripts rot in silence; this is compiled, linted and tested with the rest.
-//! Each subcommand is one module with a `run(args)`; what they share is small:
+//! Each subcommand is one module with its options and a `run`; what they share is small:
 //! `packages` (what Debian must provide), `process` (run, watch, time, clean up)
 //! and `project` (where things are, how cargo is called).
 //!
@@ -16,60 +16,62 @@ mod table;
 mod test;
 mod tidy;
 
+use clap::Parser;
 use std::process::ExitCode;
 
 /// What every subcommand returns: `Ok(false)` means "ran, and found something wrong".
 pub type Outcome = Result<bool, String>;
 
-type Entry = fn(&[String]) -> Outcome;
-
-/// Name, one line of help, entry point. The tidy check reads the names.
-pub const SUBCOMMANDS: &[(&str, &str, Entry)] = &[
-    (
-        "test",
-        "the one test command: packages, fmt, clippy, build, all tests, tidy",
-        test::run,
-    ),
-    (
-        "long-test",
-        "real programs, native against recorded: [--write] [--list] [NAME…]",
-        longtest::run,
-    ),
-    (
-        "bench",
-        "overhead table: [--quick] [--write] [--runs N] [--valgrind no] [--modes A,B] [NAME…]\n             \
-         trace sizes: sizes [--quick] [--write] [--runs N] [--no-peers] [--keep] [--only NAME,…]\n             \
-         recording to a file: record [--quick] [--write] [--runs N] [--no-lackey] [NAME…]\n             \
-         simulation: sim [--quick] [--write] [--runs N] [--no-peers] [--only NAME,…]",
-        bench::run,
-    ),
-    ("tidy", "are the documents true? [--no-binary]", tidy::run),
-];
+/// Everything a developer runs. The tidy check compares documents with this.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+pub enum Xtask {
+    /// The one test command: packages, fmt, clippy, build, all tests, models, fuzzing, real programs, tidy
+    Test,
+    /// Real programs, native against recorded
+    LongTest(longtest::Options),
+    /// How fast and how small: tables beside those of other tools
+    Bench(bench::Bench),
+    /// Are the documents true, and the dependencies as they should be?
+    Tidy(tidy::Options),
+}
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let Some((name, rest)) = args.split_first() else {
-        usage();
-        return ExitCode::from(2);
+    let outcome = match Xtask::parse() {
+        Xtask::Test => test::run(),
+        Xtask::LongTest(options) => longtest::run(&options),
+        Xtask::Bench(bench) => bench::run(&bench),
+        Xtask::Tidy(options) => tidy::run(&options),
     };
-    let Some((_, _, entry)) = SUBCOMMANDS.iter().find(|(known, _, _)| known == name) else {
-        eprintln!("xtask: no subcommand `{name}`");
-        usage();
-        return ExitCode::from(2);
-    };
-    match entry(rest) {
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {
-            eprintln!("xtask {name}: {message}");
+            eprintln!("xtask: {message}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn usage() {
-    eprintln!("usage: cargo xtask SUBCOMMAND");
-    for (name, help, _) in SUBCOMMANDS {
-        eprintln!("  {name:<10} {help}");
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Xtask::command().debug_assert();
+    }
+
+    #[test]
+    fn tables_and_workloads_are_told_apart() {
+        let parse = |line: &str| Xtask::try_parse_from(line.split(' '));
+        assert!(parse("xtask bench --quick fib gzip").is_ok());
+        assert!(parse("xtask bench --modes native,loop --runs 2").is_ok());
+        assert!(parse("xtask bench sizes --quick --only lu,gzip").is_ok());
+        assert!(parse("xtask bench --quick sizes").is_err(), "options of another table");
+        assert!(parse("xtask bench --runs 0").is_err());
+        assert!(parse("xtask bench --modes fast").is_err());
+        assert!(parse("xtask test --quick").is_err());
     }
 }

@@ -3,10 +3,11 @@
 //! Documents go stale because nothing fails when they do. Here something fails:
 //! a path in a document must exist, a command in a document must be one that the
 //! program accepts (its own `--help` is asked), and nothing may speak of one
-//! developer's machine. What is checked is only what is written as code
+//! developer's machine. Dependencies are looked at as well (`dependencies`). What is checked of documents is only what is written as code
 //! (backticks, fenced blocks) or as a link, so prose stays free.
 
 mod commands;
+mod dependencies;
 mod documents;
 
 use crate::project::root;
@@ -20,6 +21,7 @@ const REQUIRED: &[&str] = &[
     "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "LICENSE-MIT",
     "LICENSE-APACHE",
     ".ci/run",
@@ -48,12 +50,14 @@ struct Findings {
     warnings: Vec<String>,
 }
 
-pub fn run(args: &[String]) -> Outcome {
-    let with_binary = match args {
-        [] => true,
-        [flag] if flag == "--no-binary" => false,
-        _ => return Err(format!("unknown arguments {args:?}")),
-    };
+#[derive(clap::Args, Default)]
+pub struct Options {
+    /// Do not build memtrail to ask it for its commands
+    #[arg(long)]
+    no_binary: bool,
+}
+
+pub fn run(options: &Options) -> Outcome {
     let files = tracked_files()?;
     let mut found = Findings::default();
     for name in REQUIRED {
@@ -72,7 +76,8 @@ pub fn run(args: &[String]) -> Outcome {
             mentioned.extend(commands::mentioned(file, &code_spans(&text)));
         }
     }
-    commands::check(&mentioned, with_binary, &mut found.errors)?;
+    commands::check(&mentioned, !options.no_binary, &mut found.errors)?;
+    dependencies::check(&mut found.errors)?;
     found.warnings.iter().for_each(|w| eprintln!("warning: {w}"));
     found.errors.iter().for_each(|e| eprintln!("error: {e}"));
     eprintln!(

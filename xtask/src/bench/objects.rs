@@ -3,7 +3,7 @@
 //! Recording with and without notes alternates within a round, and the least wall time of each is kept. Call paths add nothing to it: they follow from
 //! what is recorded anyway. The last recording then goes through `memtrail objects`, which tells how many of its accesses are of no known object.
 
-use super::record::{least, parse, read_json, timed, Options};
+use super::record::{least, read_json, timed, Options};
 use super::report::conditions;
 use super::workloads::{self, Workload};
 use crate::project::{self, machine, today};
@@ -40,8 +40,7 @@ impl Measured {
     }
 }
 
-pub fn run(args: &[String]) -> Outcome {
-    let options = parse(args)?;
+pub fn run(options: &Options) -> Outcome {
     let usual = ["gzip", "sqlite3", "python3"];
     let of = |name: &str| workloads::by_name(name).map(|workload| Bounds { workload, most: 1.1 });
     let mut chosen: Vec<Bounds> = usual.into_iter().filter_map(of).collect();
@@ -56,11 +55,11 @@ pub fn run(args: &[String]) -> Outcome {
     std::fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     let mut all = Vec::new();
     for bounds in chosen {
-        let measured = measure(&bounds, &options, &dir, &memtrail)?;
+        let measured = measure(&bounds, options, &dir, &memtrail)?;
         println!("{:<9} {}", measured.name, row(&measured)[1..].join("  "));
         all.push(measured);
     }
-    let table = markdown(&all, &options);
+    let table = markdown(&all, options);
     println!("\n{table}");
     if options.write {
         let date = today();

@@ -12,6 +12,7 @@ use super::workloads::{self, Prepared, Workload};
 use crate::process::{self, Job};
 use crate::project::{self, first_line_of, machine, today};
 use crate::{packages, table, Outcome};
+use clap::ArgAction;
 use serde_json::{json, Value};
 use std::path::Path;
 use std::time::Duration;
@@ -59,11 +60,22 @@ const BOUNDS: &[Bounds] = &[
 ];
 
 /// What the command line asked for.
+#[derive(clap::Args)]
 pub struct Options {
+    /// Small inputs
+    #[arg(long)]
     pub quick: bool,
+    /// Keep the table and the raw times in `bench/results`
+    #[arg(long)]
     pub write: bool,
+    /// Do not run Valgrind's lackey
+    #[arg(long = "no-lackey", action = ArgAction::SetFalse)]
     lackey: bool,
+    /// Rounds
+    #[arg(long, default_value_t = 5, value_parser = super::at_least_one)]
     pub runs: usize,
+    /// Only these workloads
+    #[arg(value_name = "NAME")]
     pub names: Vec<String>,
 }
 
@@ -120,8 +132,7 @@ impl Measured {
     }
 }
 
-pub fn run(args: &[String]) -> Outcome {
-    let options = parse(args)?;
+pub fn run(options: &Options) -> Outcome {
     let wanted = |b: &&Bounds| options.names.is_empty() || options.names.iter().any(|n| n == b.name);
     let chosen: Vec<(&'static Bounds, &'static Workload)> = BOUNDS
         .iter()
@@ -146,11 +157,11 @@ pub fn run(args: &[String]) -> Outcome {
     std::fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     let mut all = Vec::new();
     for (bounds, workload) in chosen {
-        let measured = measure(bounds, workload, &options, &dir, &memtrail, &speed)?;
+        let measured = measure(bounds, workload, options, &dir, &memtrail, &speed)?;
         println!("{:<9} {}", bounds.name, row(&measured)[1..].join("  "));
         all.push(measured);
     }
-    let table = markdown(&all, &options);
+    let table = markdown(&all, options);
     println!("\n{table}");
     if options.write {
         let raw = json!({
@@ -309,29 +320,4 @@ fn raw(measured: &Measured) -> Value {
         "lackey": measured.lackey,
         "speed": measured.speed,
     })
-}
-
-pub fn parse(args: &[String]) -> Result<Options, String> {
-    let mut options = Options {
-        quick: false,
-        write: false,
-        lackey: true,
-        runs: 5,
-        names: Vec::new(),
-    };
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--quick" => options.quick = true,
-            "--write" => options.write = true,
-            "--no-lackey" => options.lackey = false,
-            "--runs" => {
-                let runs = args.next().and_then(|n| n.parse().ok()).filter(|&n| n > 0);
-                options.runs = runs.ok_or("--runs needs a number")?;
-            }
-            name if name.starts_with('-') => return Err(format!("unknown option {name}")),
-            name => options.names.push(name.to_string()),
-        }
-    }
-    Ok(options)
 }

@@ -16,6 +16,7 @@ use super::sizes::{
 };
 use super::workloads::Prepared;
 use crate::{packages, project, Outcome};
+use clap::ArgAction;
 use others::Peers;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -68,11 +69,22 @@ const IN_MEMORY: (u64, u64) = (30_000_000, 2_000_000);
 /// So often each simulation runs over them: they take little time, and on a shared machine many runs are disturbed.
 const IN_MEMORY_RUNS: usize = 9;
 
-struct Options {
+#[derive(clap::Args)]
+pub struct Options {
+    /// Small inputs
+    #[arg(long)]
     quick: bool,
+    /// Keep the table and the raw times in `bench/results`
+    #[arg(long)]
     write: bool,
+    /// Do not run other simulators
+    #[arg(long = "no-peers", action = ArgAction::SetFalse)]
     peers: bool,
+    /// Rounds
+    #[arg(long, default_value_t = 3, value_parser = super::at_least_one)]
     runs: usize,
+    /// Only these programs
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
 }
 
@@ -131,8 +143,7 @@ struct Tools {
     dir: PathBuf,
 }
 
-pub fn run(args: &[String]) -> Outcome {
-    let options = parse(args)?;
+pub fn run(options: &Options) -> Outcome {
     let cases = chosen(&options.only)?;
     let mut rows = Vec::new();
     for case in cases {
@@ -156,7 +167,7 @@ pub fn run(args: &[String]) -> Outcome {
     let begin = Instant::now();
     let (mut all, mut failures) = (Vec::new(), Vec::new());
     for (case, row) in rows {
-        match measure(case, &row, &options, &tools) {
+        match measure(case, &row, options, &tools) {
             Ok(measured) => {
                 println!("{}", report::progress(&measured));
                 all.push(measured);
@@ -167,11 +178,11 @@ pub fn run(args: &[String]) -> Outcome {
             }
         }
     }
-    let table = report::markdown(&all, &failures, &options);
+    let table = report::markdown(&all, &failures, options);
     println!("\n{table}");
     eprintln!("bench sim: {:.0} s", begin.elapsed().as_secs_f64());
     if options.write {
-        report::write(&all, &failures, &options, &table)?;
+        report::write(&all, &failures, options, &table)?;
     }
     Ok(failures.is_empty())
 }
@@ -268,35 +279,6 @@ fn a_core() -> String {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let last = list.and_then(|list| list.trim().rsplit([',', '-']).next());
     last.unwrap_or("0").to_string()
-}
-
-fn parse(args: &[String]) -> Result<Options, String> {
-    let mut options = Options {
-        quick: false,
-        write: false,
-        peers: true,
-        runs: 3,
-        only: Vec::new(),
-    };
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--quick" => options.quick = true,
-            "--write" => options.write = true,
-            "--no-peers" => options.peers = false,
-            "--only" => {
-                let names = args.next().ok_or("--only needs names")?;
-                options.only.extend(names.split(',').map(String::from));
-            }
-            "--runs" => {
-                let runs = args.next().and_then(|n| n.parse().ok()).filter(|&n| n > 0);
-                options.runs = runs.ok_or("--runs needs a number")?;
-            }
-            name if name.starts_with('-') => return Err(format!("unknown option {name}")),
-            name => options.only.push(name.to_string()),
-        }
-    }
-    Ok(options)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub mod subjects;
 use super::workloads::Prepared;
 use crate::process::{self, Job};
 use crate::{packages, project, Outcome};
+use clap::ArgAction;
 use peers::Packed;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -28,12 +29,25 @@ const PEER_ACCESSES_QUICK: u64 = 1_000_000;
 /// A slow recorder on a busy machine still ends before this.
 const TIMEOUT: Duration = Duration::from_secs(1800);
 
-struct Options {
+#[derive(clap::Args)]
+pub struct Options {
+    /// Small inputs
+    #[arg(long)]
     quick: bool,
+    /// Keep the table and the raw figures in `bench/results`
+    #[arg(long)]
     write: bool,
+    /// Do not run general compressors
+    #[arg(long = "no-peers", action = ArgAction::SetFalse)]
     peers: bool,
+    /// Keep the recordings
+    #[arg(long)]
     keep: bool,
+    /// Rounds
+    #[arg(long, default_value_t = 3, value_parser = super::at_least_one)]
     runs: usize,
+    /// Only these kernels and programs
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
 }
 
@@ -60,8 +74,7 @@ impl Measured {
     }
 }
 
-pub fn run(args: &[String]) -> Outcome {
-    let options = parse(args)?;
+pub fn run(options: &Options) -> Outcome {
     let rows = subjects::rows(&options.only, options.quick)?;
     let mut needed: Vec<packages::Package> = rows.iter().flat_map(|r| r.subject.packages).copied().collect();
     needed.extend([("gcc", "gcc"), ("libc6-dev", "")]);
@@ -77,7 +90,7 @@ pub fn run(args: &[String]) -> Outcome {
     let (mut all, mut failures) = (Vec::new(), Vec::new());
     for row in rows {
         let name = format!("{} {}", row.name(), row.size);
-        match measure(row, &options, &dir, &memtrail) {
+        match measure(row, options, &dir, &memtrail) {
             Ok(measured) => {
                 println!("{}", report::progress(&measured));
                 all.push(measured);
@@ -88,7 +101,7 @@ pub fn run(args: &[String]) -> Outcome {
             }
         }
     }
-    let table = report::markdown(&all, &failures, &options);
+    let table = report::markdown(&all, &failures, options);
     println!("\n{table}");
     eprintln!(
         "bench sizes: {} rows, {:.0} s",
@@ -96,7 +109,7 @@ pub fn run(args: &[String]) -> Outcome {
         begin.elapsed().as_secs_f64()
     );
     if options.write {
-        report::write(&all, &failures, &options, &table)?;
+        report::write(&all, &failures, options, &table)?;
     }
     Ok(failures.is_empty())
 }
@@ -193,33 +206,4 @@ fn timed(prepared: &Prepared, wrapper: &[String], dir: &Path) -> Result<f64, Str
         return Err(format!("status {}: {last}", done.status.0));
     }
     Ok(done.wall.as_secs_f64())
-}
-
-fn parse(args: &[String]) -> Result<Options, String> {
-    let mut options = Options {
-        quick: false,
-        write: false,
-        peers: true,
-        keep: false,
-        runs: 3,
-        only: Vec::new(),
-    };
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        let mut value = || args.next().ok_or(format!("{arg} needs a value"));
-        match arg.as_str() {
-            "--quick" => options.quick = true,
-            "--write" => options.write = true,
-            "--no-peers" => options.peers = false,
-            "--keep" => options.keep = true,
-            "--only" => options.only.extend(value()?.split(',').map(String::from)),
-            "--runs" => options.runs = value()?.parse().map_err(|_| "--runs needs a number")?,
-            name if name.starts_with('-') => return Err(format!("unknown option {name}")),
-            name => options.only.push(name.to_string()),
-        }
-    }
-    if options.runs == 0 {
-        return Err("--runs must be at least 1".into());
-    }
-    Ok(options)
 }

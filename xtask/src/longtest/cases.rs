@@ -75,6 +75,23 @@ const TEXT: &str = r#"mawk 'BEGIN { s = 1; for (i = 0; i < 20000; i++) { line = 
     print line } }' > input
 "#;
 
+/// What `--quick` runs: pipes and children, threads, signals at any instruction, generated code, a
+/// program without a dynamic linker, and some that do much.
+pub const QUICK: &[&str] = &[
+    "ls",
+    "gzip",
+    "xz-T2",
+    "sqlite3",
+    "perl",
+    "bash",
+    "git-gc",
+    "python3",
+    "static-pie",
+    "threads-200",
+    "timers-1khz",
+    "generated",
+];
+
 pub const CASES: &[Case] = &[
     Case { name: "ls", argv: &["ls", "-lR", "/usr/include", "/etc"], output: Output::Stdout, ..PLAIN },
     Case {
@@ -293,6 +310,15 @@ git tag -a -m tag v1";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packages::FOR_TESTS;
+
+    #[test]
+    fn quick_cases_need_nothing_but_what_the_tests_need() {
+        for name in QUICK {
+            let case = CASES.iter().find(|c| c.name == *name).expect(name);
+            assert!(case.packages.iter().all(|p| FOR_TESTS.contains(p)), "{name}");
+        }
+    }
 
     #[test]
     fn names_are_unique_and_commands_given() {

@@ -1,7 +1,8 @@
 //! Commands named in documents, checked against the programs themselves.
 
 use crate::project::memtrail;
-use crate::SUBCOMMANDS;
+use crate::Xtask;
+use clap::CommandFactory;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -68,9 +69,9 @@ fn is_word(word: &str) -> bool {
 /// Asks each program for what it accepts.
 pub fn check(mentions: &[Mention], with_binary: bool, errors: &mut Vec<String>) -> Result<(), String> {
     for mention in mentions.iter().filter(|m| m.program == Program::Xtask) {
-        match SUBCOMMANDS.iter().find(|(name, _, _)| *name == mention.subcommand) {
+        match xtask_help(&mention.subcommand) {
             None => errors.push(format!("{}: no `cargo xtask {}`", mention.place, mention.subcommand)),
-            Some((_, help, _)) => check_options(mention, help, "cargo xtask", errors),
+            Some(help) => check_options(mention, &help, "cargo xtask", errors),
         }
     }
     if !with_binary {
@@ -94,6 +95,17 @@ pub fn check(mentions: &[Mention], with_binary: bool, errors: &mut Vec<String>) 
         }
     }
     Ok(())
+}
+
+/// Help of a subcommand of ours and of the subcommands below it.
+fn xtask_help(name: &str) -> Option<String> {
+    let mut all = Xtask::command();
+    let found = all.find_subcommand_mut(name)?;
+    let mut help = found.render_long_help().to_string();
+    for below in found.get_subcommands_mut() {
+        help += &below.render_long_help().to_string();
+    }
+    Some(help)
 }
 
 fn check_options(mention: &Mention, help: &str, program: &str, errors: &mut Vec<String>) {

@@ -13,6 +13,7 @@ const ROOTS: &[&str] = &[
     "README.md",
     "CHANGELOG.md",
     "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
     "Cargo.toml",
     "LICENSE-",
 ];
