@@ -118,6 +118,46 @@ fn lists_of_one_wrapper_are_told_apart_by_their_callers() {
     );
 }
 
+/// Inlined functions are on the path as if they had been called, and wrappers among them are seen through.
+#[test]
+fn inlined_calls_are_on_the_path() {
+    let subject = recorded("gcc", "inlined.c", &["-O2", "-g"], &[]);
+    let at = |function: &str, text: &str| format!("{function} ({})", place("inlined.c", text));
+    let found = objects(&subject);
+    for (caller, nodes) in [("a = build", 100), ("b = build", 50)] {
+        let name = at("fresh", "fresh = xmalloc") + " < " + &at("main", caller);
+        assert_eq!(object(&found, &name), is("heap", [0, 2 * nodes, nodes, 16 * nodes]));
+        let path = row(&found, &[("name", &name)])["path"].as_array().cloned();
+        let path = path.unwrap_or_else(|| panic!("no path of {name}"));
+        let expected = [
+            at("main", caller),
+            at("build", "list = push"),
+            at("push", "fresh = xmalloc"),
+        ];
+        assert_eq!(path[path.len() - 3..], expected);
+    }
+    for (variable, longs) in [("one", 1), ("two", 2), ("three", 3), ("four", 4)] {
+        let name = at(variable, &format!("*{variable} = obtain"));
+        assert_eq!(object(&found, &name), is("heap", [0, 1, 1, 8 * longs]));
+    }
+    // What `malloc` itself does is done on behalf of all of them, the wrapper included.
+    let options = [&CACHE[..], &["--by", "callpath"]].concat();
+    let found = table(&subject, "refs", &options).found["refs"].clone();
+    let rows = found.as_array().map_or(&[][..], |rows| rows);
+    let expected = [
+        at("main", "a = build"),
+        at("build", "list = push"),
+        at("push", "fresh = xmalloc"),
+        at("xmalloc", "block = malloc"),
+    ];
+    let ends = |row: &&Value| {
+        let path = row["callpath"].as_array();
+        path.is_some_and(|path| path.ends_with(&expected.clone().map(Value::from)))
+    };
+    let in_malloc: Vec<&Value> = rows.iter().filter(ends).collect();
+    assert_eq!(in_malloc.len(), 1, "{found:#}");
+}
+
 #[test]
 fn an_address_belongs_to_who_has_it() {
     let found = objects(&in_c("recycle.c", &[]));

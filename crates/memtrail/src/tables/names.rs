@@ -2,7 +2,7 @@
 //!
 //! Looked up when they are first asked for, and kept. What has no name is called by its module and offset, and why is remembered, for the
 //! report to say once.
-use memtrail_symbols::{Disk, Location, Module, Options, Reason, Store, Symbols};
+use memtrail_symbols::{Disk, Frame, Location, Module, Options, Reason, Store, Symbols};
 use memtrail_trace::{Known, Places};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -39,17 +39,22 @@ impl Code {
         Some((frame.file.as_deref()?, frame.line?))
     }
 
-    /// The same instruction, seen from further out: inlined functions that `is_wrapper` do not count.
-    pub fn outside(&self, is_wrapper: impl Fn(&str) -> bool) -> Code {
-        let inlined = self.location.frames.iter();
-        let wrapping =
-            inlined.take_while(|frame| frame.is_library() || frame.function.as_deref().is_some_and(&is_wrapper));
-        let inside = wrapping.count();
-        let mut code = self.clone();
-        if inside < self.location.frames.len() {
-            code.location.frames.drain(..inside);
+    /// The same instruction as each function sees it that it was inlined through, innermost first: each with one frame, of the instruction itself or of the call that was
+    /// inlined. Of an instruction without frames, the instruction.
+    pub fn inlined(&self) -> Vec<Code> {
+        let frames = &self.location.frames;
+        let outermost = frames.len().saturating_sub(1);
+        let seen = |(at, frame): (usize, &Frame)| {
+            let really = self.location.function.as_ref().filter(|_| at == outermost);
+            let mut code = self.clone();
+            code.location.function = frame.function.as_ref().or(really).cloned();
+            code.location.frames = vec![frame.clone()];
+            code
+        };
+        match frames.is_empty() {
+            true => vec![self.clone()],
+            false => frames.iter().enumerate().map(seen).collect(),
         }
-        code
     }
 
     /// The file without its directories, and the line.

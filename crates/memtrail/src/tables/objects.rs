@@ -39,7 +39,7 @@ pub fn kind_word(kind: Kind) -> &'static str {
 
 /// The names of all groups.
 pub fn names(found: &Found) -> Vec<ObjectName> {
-    let busy = busy_sites(found);
+    let busy = busy_calls(found);
     let mut names: Vec<ObjectName> = (0..found.groups.len() as u32)
         .map(|group| named(found, group, &busy))
         .collect();
@@ -69,7 +69,7 @@ fn tell_apart(names: &mut [ObjectName], groups: &[usize]) {
     }
 }
 
-fn named(found: &Found, group: u32, busy: &HashSet<u64>) -> ObjectName {
+fn named(found: &Found, group: u32, busy: &HashSet<String>) -> ObjectName {
     let common = found.groups[group as usize].common;
     let kind = kind_word(common.kind());
     if let Some(variable) = found.statics.variables.get(&group) {
@@ -107,68 +107,123 @@ fn named(found: &Found, group: u32, busy: &HashSet<u64>) -> ObjectName {
     object
 }
 
-/// Callers, and sizes of blocks, that make a call site one of a wrapper that has no name to tell.
+/// A call in a path: made from an instruction, by a function that was inlined there or by the one that is really there.
+pub enum Call {
+    From(Code),
+    Signal(u32),
+}
+
+impl Call {
+    pub fn described(&self) -> String {
+        match self {
+            Call::From(code) => code.described(),
+            Call::Signal(number) => format!("signal {number}"),
+        }
+    }
+
+    /// What tells calls apart. A call in a function that was inlined in several places is the same one in all of them.
+    fn key(&self) -> String {
+        let column = match self {
+            Call::From(code) => code.location.frames.first().and_then(|frame| frame.column),
+            Call::Signal(_) => None,
+        };
+        format!("{}, {}", self.described(), column.unwrap_or(0))
+    }
+
+    fn is_of_wrapper(&self, found: &Found) -> bool {
+        matches!(self, Call::From(code) if found.is_wrapper(code))
+    }
+}
+
+/// The calls that lead to a node, the first one first. Those that were inlined stand between the call of the function that they were inlined into and the one made from them.
+pub fn calls(found: &Found, node: u32) -> Vec<Call> {
+    let sites = found.tree.path(node);
+    let calls = |site: u64| match Tree::signal_of(site) {
+        Some(number) => vec![Call::Signal(number)],
+        None => found
+            .names
+            .code(site)
+            .inlined()
+            .into_iter()
+            .rev()
+            .map(Call::From)
+            .collect(),
+    };
+    sites.into_iter().flat_map(calls).collect()
+}
+
+/// The calls that allocated something, without those that wrappers made at the end, unless there are no others.
+fn asking_calls(found: &Found, node: u32) -> Vec<Call> {
+    let mut calls = calls(found, node);
+    let asking = calls.iter().rposition(|call| !call.is_of_wrapper(found));
+    calls.truncate(asking.map_or(calls.len(), |at| at + 1));
+    calls
+}
+
+/// Callers, and sizes of blocks, that make a call one of a wrapper that has no name to tell.
 const MANY_CALLERS: usize = 3;
 const MANY_SIZES: usize = 3;
 
-/// Call sites that ask for blocks of many sizes on behalf of many callers.
-fn busy_sites(found: &Found) -> HashSet<u64> {
+/// Calls that ask for blocks of many sizes on behalf of many callers, by their keys.
+fn busy_calls(found: &Found) -> HashSet<String> {
     let mut busy = HashSet::new();
-    let paths: Vec<(Vec<u64>, u64)> = found
+    let keys = |node| asking_calls(found, node).iter().map(Call::key).collect();
+    let paths: Vec<(Vec<String>, u64)> = found
         .groups
         .iter()
         .filter_map(|group| match group.common {
-            Common::Block { node } => Some((found.tree.path(node), group.element_bytes().unwrap_or(0))),
+            Common::Block { node } => Some((keys(node), group.element_bytes().unwrap_or(0))),
             _ => None,
         })
         .collect();
     loop {
-        let mut sites: HashMap<u64, (HashSet<u64>, HashSet<u64>)> = HashMap::new();
+        let mut seen: HashMap<&str, (HashSet<&str>, HashSet<u64>)> = HashMap::new();
         for (path, size) in &paths {
-            let mut outwards = path.iter().rev().skip_while(|site| busy.contains(*site));
-            if let (Some(&site), Some(&caller)) = (outwards.next(), outwards.next()) {
-                let (callers, sizes) = sites.entry(site).or_default();
+            let mut outwards = path.iter().rev().skip_while(|call| busy.contains(*call));
+            if let (Some(call), Some(caller)) = (outwards.next(), outwards.next()) {
+                let (callers, sizes) = seen.entry(call).or_default();
                 callers.insert(caller);
                 sizes.insert(*size);
             }
         }
-        let before = busy.len();
-        let many = |(callers, sizes): &(HashSet<u64>, HashSet<u64>)| {
+        let many = |(callers, sizes): &(HashSet<&str>, HashSet<u64>)| {
             callers.len() >= MANY_CALLERS && sizes.len() >= MANY_SIZES
         };
-        busy.extend(sites.iter().filter(|(_, seen)| many(seen)).map(|(site, _)| *site));
-        if busy.len() == before {
+        let found = seen.iter().filter(|(_, seen)| many(seen));
+        let found: Vec<String> = found.map(|(call, _)| call.to_string()).collect();
+        if found.is_empty() {
             return busy;
         }
+        busy.extend(found);
     }
 }
 
 /// What a call path allocated.
-fn allocated(found: &Found, node: u32, busy: &HashSet<u64>, object: &mut ObjectName) {
-    let sites = found.tree.path(node);
-    object.path = sites.iter().map(|&site| call(found, site)).collect();
-    let asking = sites.iter().rev().find(|site| !busy.contains(site));
-    let Some(&site) = asking.or(sites.last()) else {
-        object.name = "[before any call]".into();
-        return;
+fn allocated(found: &Found, node: u32, busy: &HashSet<String>, object: &mut ObjectName) {
+    let calls = asking_calls(found, node);
+    object.path = calls.iter().map(Call::described).collect();
+    let asking = calls
+        .iter()
+        .rfind(|call| !busy.contains(&call.key()) && !call.is_of_wrapper(found));
+    let code = match asking.or(calls.last()) {
+        Some(Call::From(code)) => code,
+        Some(signal) => {
+            object.name = signal.described();
+            return;
+        }
+        None => {
+            object.name = "[before any call]".into();
+            return;
+        }
     };
-    let code = found.names.code(site).outside(|function| found.is_wrapper(function));
     object.line = code.line().map(|(file, line)| (file.to_string(), line));
     object.module = code.module().map(str::to_string);
     let place = code.short_line().unwrap_or_else(|| code.address());
-    object.name = match (assigned(found, &code), code.function()) {
+    object.name = match (assigned(found, code), code.function()) {
         (Some(variable), _) => format!("{variable} ({place})"),
         (None, Some(function)) => format!("{function} ({place})"),
         (None, None) => place,
     };
-}
-
-/// A call in a path.
-pub fn call(found: &Found, site: u64) -> String {
-    match Tree::signal_of(site) {
-        Some(number) => format!("signal {number}"),
-        None => found.names.code(site).described(),
-    }
 }
 
 /// The variable that a line assigns to, by its source.

@@ -224,8 +224,8 @@ impl Cells {
         match by {
             By::Ref => Cell::Ref(self.references.get(at).cloned().unwrap_or_default()),
             By::Callpath => {
-                let sites = found.tree.path(number);
-                Cell::Callpath(sites.iter().map(|&site| objects::call(found, site)).collect())
+                let calls = objects::calls(found, number);
+                Cell::Callpath(calls.iter().map(|call| call.described()).collect())
             }
             By::Object => Cell::Object(self.objects.get(at).cloned().unwrap_or_default(), number),
             By::Line => Cell::Line(self.places.lines.all.get(at).cloned().flatten()),

@@ -1,6 +1,6 @@
 //! One replay of a recording, and everything the tables need of it.
 use super::args::{By, TableArgs};
-use super::names::Names;
+use super::names::{Code, Names};
 use super::statics::Statics;
 use super::tap::Tap;
 use super::wrappers;
@@ -223,9 +223,9 @@ impl Found {
         Some(String::from_utf8_lossy(text).into_owned())
     }
 
-    /// Whether a function only passes on what an allocator gives it.
-    pub fn is_wrapper(&self, function: &str) -> bool {
-        self.wrappers.iter().any(|name| name == function) || wrappers::allocates(function)
+    /// Whether the function of one frame only passes on what an allocator gives it.
+    pub fn is_wrapper(&self, code: &Code) -> bool {
+        wrappers::wraps(code, &self.wrappers)
     }
 
     /// The first level that accesses of a kind come to.

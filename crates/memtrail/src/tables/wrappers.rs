@@ -2,8 +2,8 @@
 //!
 //! An object is what the program asked for where it asked for it, and that is seldom the call of malloc itself: it is in a function that checks for failure, in
 //! `operator new`, in a container. Calls from such functions do not count in an object's call path: those that the user names, those whose name says that they
-//! allocate, and code of a language's library.
-use super::names::Names;
+//! allocate, and code of a language's library. Functions that were inlined count as if they had been called, so that the answer does not depend on what the compiler inlined.
+use super::names::{Code, Names};
 use memtrail_analyze::objects::Wrapper;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,21 +16,22 @@ pub fn judge(names: Rc<Names>, named: &[String]) -> Wrapper {
     Box::new(move |site| {
         let known_already = known.borrow().get(&site).copied();
         known_already.unwrap_or_else(|| {
-            let code = names.code(site);
-            let frames = &code.location.frames;
-            // Inlined code counts as the function it was inlined into, unless all of it is a library's.
-            let of_library = !frames.is_empty() && frames.iter().all(|frame| frame.is_library());
-            let function = code.location.function.as_deref().or(code.function());
-            let wrapper = of_library
-                || function.is_some_and(|function| named.iter().any(|name| name == function) || allocates(function));
+            let wrapper = names.code(site).inlined().iter().all(|code| wraps(code, &named));
             known.borrow_mut().insert(site, wrapper);
             wrapper
         })
     })
 }
 
+/// Whether the function of one frame only passes on what an allocator gives it; `named` are those of which the user says so.
+pub fn wraps(code: &Code, named: &[String]) -> bool {
+    let of_library = code.location.frames.first().is_some_and(|frame| frame.is_library());
+    let by_name = |function: &str| named.iter().any(|name| name == function) || allocates(function);
+    of_library || code.function().is_some_and(by_name)
+}
+
 /// Whether a function's name says that it allocates.
-pub fn allocates(function: &str) -> bool {
+fn allocates(function: &str) -> bool {
     let name = unqualified(function);
     let small = name.to_ascii_lowercase();
     let parts = ["alloc", "memalign", "strdup", "strndup", "memdup"];
