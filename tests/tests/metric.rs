@@ -14,12 +14,19 @@ const LIMIT: u64 = 1_000_000;
 
 /// The first million accesses of `kernel`. A compiler that spills registers would show as references that should not be.
 fn table(subject: &Subject, references: usize) -> Value {
+    charged(subject, references, "owner")
+}
+
+/// The same, with evictions charged to the reference that brought a line in, or to all that touched it.
+fn charged(subject: &Subject, references: usize, charge: &str) -> Value {
     let range = subject.range_of("kernel").unwrap_or_else(|why| panic!("{why}"));
     let limit = LIMIT.to_string();
     let options = [
         "--preset",
         "r12000",
         "--evictors",
+        "--charge",
+        charge,
         "--sort",
         "address",
         "--pc",
@@ -76,7 +83,8 @@ fn matrix_multiply() {
     const XX: u64 = 2;
     // One row of the result is more than a million accesses.
     let subject = Subject::new("metric-mm", "tests/metric/mm.c", &["-O1"], &["1"]);
-    let found = table(&subject.unwrap_or_else(|why| panic!("{why}")), 4);
+    let subject = subject.unwrap_or_else(|why| panic!("{why}"));
+    let found = table(&subject, 4);
     let kinds: Vec<&Value> = list(&found["refs"])
         .iter()
         .map(|reference| &reference["kind"])
@@ -97,6 +105,34 @@ fn matrix_multiply() {
     assert_eq!(evictors(&found), expected);
     // Of a line of xz one double in four is used before it has to go.
     assert_eq!(spatial_use(&found), [1000, 250, 1000, 0]);
+    // In the paper's table the write of xx loses as many lines as the read that brought them in: those that both touched.
+    let all = charged(&subject, 4, "all");
+    assert_eq!(evictors(&all), [&expected[..], &[(XX + 1, XZ, 71)]].concat());
+    assert_eq!(all["refs"], found["refs"]);
+    // The table with names charges in the same way, by reference only.
+    let options = [
+        "--preset",
+        "r12000",
+        "--function",
+        "kernel",
+        "--limit",
+        "1000000",
+        "--sort",
+        "name",
+    ];
+    let named = subject.table("evictors", &[&options[..], &["--charge", "all"]].concat());
+    let sorted = |mut pairs: Vec<(u64, u64, u64)>| {
+        pairs.sort_unstable();
+        pairs
+    };
+    let named = named.unwrap_or_else(|why| panic!("{why}")).found;
+    assert_eq!(sorted(evictors(&named)), sorted(evictors(&all)));
+    let refused = subject.table(
+        "evictors",
+        &[&options[..], &["--charge", "all", "--by", "object"]].concat(),
+    );
+    let why = refused.expect_err("a line would count twice for an object");
+    assert!(why.contains("--charge all counts by reference"), "{why}");
 }
 
 /// References: x[i-1][k], a[i][k], b[i-1][k], x[i][k], its write; a[i][k] twice, b[i-1][k], b[i][k], its write.

@@ -1,6 +1,6 @@
 //! The command line.
 use crate::sim::args::SimArgs;
-use crate::tables::args::TableArgs;
+use crate::tables::args::{EvictorArgs, TableArgs};
 use clap::{Args as ArgGroup, FromArgMatches, Parser, Subcommand, ValueEnum};
 use memtrail_collect::Allocators;
 use memtrail_replay::Order;
@@ -58,9 +58,9 @@ pub enum Task {
     /// Which reference evicts whose lines.
     #[command(
         after_help = "Examples:\n  memtrail evictors --preset r12000 --function kernel mm.mtr\n  \
-        memtrail evictors --by object mm.mtr"
+        memtrail evictors --by object mm.mtr\n  memtrail evictors --charge all mm.mtr"
     )]
-    Evictors(Box<TableArgs>),
+    Evictors(Box<EvictorArgs>),
     /// Which data misses: variables, heap blocks by who allocated them, stacks, mapped files.
     #[command(
         after_help = "Examples:\n  memtrail objects a.mtr\n  memtrail objects --by object,function --top 50 a.mtr\n  \

@@ -63,7 +63,7 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Dump(args) => dump::command(&args),
         Task::Sim(args) => sim::command(&args),
         Task::Refs(args) => tables::command(Table::Refs, &args),
-        Task::Evictors(args) => tables::command(Table::Evictors, &args),
+        Task::Evictors(args) => tables::command(Table::Evictors(args.charge), &args.table),
         Task::Objects(args) => tables::command(Table::Objects, &args),
         Task::Lines(args) => tables::command(Table::Lines, &args),
         Task::Competition(args) => tables::command(Table::Competition, &args),

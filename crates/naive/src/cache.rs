@@ -1,7 +1,7 @@
 //! One cache: sets of numbered ways, a replacement policy, and what it remembers for prefetching and for miss classes.
 use memtrail_simulate::config::Policy;
 use memtrail_simulate::Level;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A line in a cache.
 #[derive(Clone, Debug)]
@@ -12,6 +12,8 @@ pub struct Line {
     pub marked: bool,
     /// The reference point that brought it in.
     pub owner: u32,
+    /// The reference points that an eviction may be charged to.
+    pub users: BTreeSet<u32>,
     /// For each byte, or each 64th of the line, whether it was touched.
     pub touched: Vec<bool>,
 }

@@ -68,6 +68,8 @@ pub struct Naive {
     evictors: bool,
     classes: bool,
     pub premature: bool,
+    /// An eviction is charged to all users of the line.
+    pub charge_all: bool,
     spaces: HashMap<u32, u32>,
 }
 
@@ -86,6 +88,7 @@ impl Naive {
             evictors,
             classes,
             premature: false,
+            charge_all: false,
             spaces: HashMap::new(),
         }
     }
@@ -296,6 +299,7 @@ impl Naive {
         let found = self.cache(at, cause.core).find(number).expect("a line that is there");
         let before = found.used_units();
         touch(found, touched, line);
+        found.users.insert(cause.point);
         Found {
             spatial: found.used_units() > before,
             marked: std::mem::take(&mut found.marked),
@@ -322,6 +326,9 @@ impl Naive {
         }
         let mut placed = moved.unwrap_or_else(|| self.new_line(at, number, request.owner));
         placed.marked = request.kind == Kind::Prefetch;
+        if request.kind != Kind::Prefetch {
+            placed.users.insert(cause.point);
+        }
         placed.dirty |= self.is_write(at, request.kind) && self.levels[at].level.write == Write::Back;
         touch(&mut placed, touched, line);
         self.place(at, cause, placed);
@@ -335,6 +342,7 @@ impl Naive {
             dirty: false,
             marked: false,
             owner,
+            users: [owner].into(),
             touched: vec![false; self.levels[at].level.line.min(UNITS) as usize],
         }
     }
@@ -380,14 +388,15 @@ impl Naive {
 
     /// Counts a line that had to make room.
     fn count_eviction(&mut self, at: usize, cause: Cause, line: &Line) {
-        let with_evictors = self.evictors;
+        let (with_evictors, charge_all) = (self.evictors, self.charge_all);
         let level = &mut self.levels[at];
         let unit = level.line().div_ceil(u64::from(UNITS));
         let owner = level.point(line.owner);
         owner.evictions += 1;
         owner.used_bytes += line.used_units() * unit;
-        if with_evictors {
-            *level.counts.evictors.entry((line.owner, cause.point)).or_default() += 1;
+        let charged = line.users.iter().filter(|&&user| charge_all || user == line.owner);
+        for &user in charged.filter(|_| with_evictors) {
+            *level.counts.evictors.entry((user, cause.point)).or_default() += 1;
         }
     }
 
@@ -452,6 +461,7 @@ impl Naive {
             Some(here) => {
                 here.dirty |= line.dirty;
                 here.marked |= line.marked;
+                here.users.extend(line.users);
                 for (mine, theirs) in here.touched.iter_mut().zip(line.touched) {
                     *mine |= theirs;
                 }

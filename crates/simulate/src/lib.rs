@@ -24,4 +24,4 @@ pub mod sweep;
 pub use config::{ConfigError, Hierarchy, Level};
 pub use counts::{Classes, LevelCounts, PointCounts, Requests, Traffic};
 pub use draft::{parse_size, show_size};
-pub use engine::{Options, Simulator};
+pub use engine::{Charge, Options, Simulator};

@@ -5,7 +5,7 @@ use inputs::{hierarchies, nests, plain_hierarchies, streams, Nest, Piece, Stream
 use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Point, Repeat, Thread};
 use memtrail_naive::{without_idle_points, Naive};
 use memtrail_simulate::config::{Holds, Inclusion, Policy, Shared};
-use memtrail_simulate::{Hierarchy, Level, LevelCounts, Options, Simulator};
+use memtrail_simulate::{Charge, Hierarchy, Level, LevelCounts, Options, Simulator};
 use proptest::prelude::*;
 
 /// The simulator under test, given loops whole if it takes them, and other accesses in batches of one thread each and of at most `most`.
@@ -72,6 +72,7 @@ fn hand_over(simulator: &mut Simulator, nest: &Nest) -> u64 {
 fn naive(hierarchy: &Hierarchy, stream: &Stream, options: Options) -> Naive {
     let mut naive = Naive::new(hierarchy, options.evictors, options.classes);
     naive.premature = options.premature;
+    naive.charge_all = options.charge == Charge::All;
     for &(thread, space) in &stream.spaces {
         naive.set_space(thread, space);
     }
@@ -93,13 +94,14 @@ proptest! {
         hierarchy in hierarchies(),
         stream in streams(),
         evictors in any::<bool>(),
+        charge in prop_oneof![Just(Charge::Owner), Just(Charge::All)],
         classes in any::<bool>(),
         premature in any::<bool>(),
         one_by_one in any::<bool>(),
         no_skip in any::<bool>(),
         batch in prop_oneof![Just(1usize), 2..9usize, Just(4096)],
     ) {
-        let options = Options { evictors, classes, premature, instructions: true, one_by_one, no_skip };
+        let options = Options { evictors, charge, classes, premature, instructions: true, one_by_one, no_skip };
         let expected = naively(&hierarchy, &stream, options);
         let got = simulated(&hierarchy, &stream, options, batch);
         for (at, (got, expected)) in got.iter().zip(&expected).enumerate() {
@@ -128,6 +130,7 @@ proptest! {
         mut nests in nests(),
         instructions in any::<bool>(),
         evictors in any::<bool>(),
+        charge in prop_oneof![Just(Charge::Owner), Just(Charge::All)],
         no_skip in any::<bool>(),
     ) {
         let mut hierarchy = hierarchy;
@@ -141,7 +144,7 @@ proptest! {
             pieces: nests.iter().map(|nest| Piece::Accesses(nest.accesses())).collect(),
             spaces: Vec::new(),
         };
-        let options = Options { evictors, instructions, no_skip, ..Options::default() };
+        let options = Options { evictors, charge, instructions, no_skip, ..Options::default() };
         let mut simulator = Simulator::new(&hierarchy, options).expect("a hierarchy that makes sense");
         for nest in &nests {
             hand_over(&mut simulator, nest);
@@ -223,13 +226,20 @@ fn random_stream(accesses: usize, bytes: u64) -> Stream {
 }
 
 fn same(hierarchy: &Hierarchy, stream: &Stream, classes: bool) {
-    let options = Options {
-        evictors: true,
-        classes,
-        premature: classes,
-        instructions: true,
-        ..Options::default()
-    };
+    for charge in [Charge::Owner, Charge::All] {
+        let options = Options {
+            evictors: true,
+            charge,
+            classes,
+            premature: classes,
+            instructions: true,
+            ..Options::default()
+        };
+        same_with(hierarchy, stream, options);
+    }
+}
+
+fn same_with(hierarchy: &Hierarchy, stream: &Stream, options: Options) {
     let expected = naively(hierarchy, stream, options);
     assert!(
         expected.iter().all(|level| level.total().evictions > 0),

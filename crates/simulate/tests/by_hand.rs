@@ -604,6 +604,54 @@ fn evictions_of_what_is_missed_later_are_premature() {
     );
 }
 
+/// Who evicts whose lines, if evictions are charged to all users of a line.
+fn charged_to_all(levels: Vec<Level>, text: &str) -> Vec<LevelCounts> {
+    let mut naive = Naive::new(&Hierarchy::of(levels), true, false);
+    naive.charge_all = true;
+    feed(&mut naive, text);
+    naive.counts()
+}
+
+#[test]
+fn evictions_are_charged_to_all_who_touched_the_line() {
+    // One line. 0 is brought in by 1 and found by 2, 1 and a prefetch of 5, which does not count; 3 evicts it. 10 has been touched by 3 alone, twice. 20 is brought in by a
+    // prefetch of 6, which owns it, and found by 7.
+    let counts = charged_to_all(
+        vec![level("L1", 1, 1)],
+        "R0@1 W0@2 R0@1 P0@5 R10@3 R10@3 P20@6 R20@7 R30@8",
+    );
+    let expected = [((1, 3), 1), ((2, 3), 1), ((3, 6), 1), ((6, 8), 1), ((7, 8), 1)];
+    assert_eq!(counts[0].evictors, expected.into());
+    // The evictions themselves belong to the owners.
+    let evictions: Vec<u64> = counts[0].points.iter().map(|point| point.evictions).collect();
+    assert_eq!(evictions, [0, 1, 0, 1, 0, 0, 1, 0, 0]);
+}
+
+#[test]
+fn users_move_with_a_line() {
+    // R10 moves 0 out with users 1 and 2. R0@4 finds it in L2, moves it up as its third user, and 10 out. R20 moves 0 out; R30 moves 20 out, for which 10 goes;
+    // R40 moves 30 out, for which 0 goes.
+    let exclusive = Level {
+        inclusion: Inclusion::Exclusive,
+        ..level("L2", 2, 2)
+    };
+    let levels = vec![level("L1", 1, 1), exclusive];
+    let counts = charged_to_all(levels, "R0@1 R0@2 R10@3 R0@4 R20@5 R30@6 R40@7");
+    let first = [
+        ((1, 3), 1),
+        ((2, 3), 1),
+        ((3, 4), 1),
+        ((1, 5), 1),
+        ((2, 5), 1),
+        ((4, 5), 1),
+        ((5, 6), 1),
+        ((6, 7), 1),
+    ];
+    assert_eq!(counts[0].evictors, first.into());
+    let second = [((3, 6), 1), ((1, 7), 1), ((2, 7), 1), ((4, 7), 1)];
+    assert_eq!(counts[1].evictors, second.into());
+}
+
 #[test]
 fn what_is_dirty_is_written_back_at_the_end() {
     // Both lines are dirty in L1, and clean in L2: each is written back to L2 and from there to memory, for the point that brought it in.

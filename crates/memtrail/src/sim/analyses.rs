@@ -246,6 +246,7 @@ impl Levels {
         let level = args.level.as_deref().map(|name| level_named(&chosen.hierarchy, name));
         let options = Options {
             evictors: args.evictors,
+            charge: args.charge.into(),
             classes: args.classes,
             instructions: args.caches.instructions,
             no_skip: args.no_skip,
@@ -273,7 +274,7 @@ impl Levels {
             counts,
             level: self.level,
             classes: args.classes,
-            evictors: args.evictors,
+            evictors: args.evictors.then_some(args.charge),
         };
         findings.sort(args);
         findings

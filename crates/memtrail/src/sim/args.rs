@@ -106,6 +106,33 @@ impl fmt::Display for CacheArgs {
     }
 }
 
+/// Which references an eviction is charged to, where it is told who evicts whose lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Charge {
+    /// The one that brought the line in.
+    Owner,
+    /// Every one that touched the line.
+    All,
+}
+
+impl Charge {
+    pub fn word(self) -> &'static str {
+        match self {
+            Charge::Owner => "owner",
+            Charge::All => "all",
+        }
+    }
+}
+
+impl From<Charge> for memtrail_simulate::Charge {
+    fn from(charge: Charge) -> memtrail_simulate::Charge {
+        match charge {
+            Charge::Owner => memtrail_simulate::Charge::Owner,
+            Charge::All => memtrail_simulate::Charge::All,
+        }
+    }
+}
+
 #[derive(Clone, Debug, ArgGroup)]
 pub struct SimArgs {
     #[command(flatten)]
@@ -118,6 +145,9 @@ pub struct SimArgs {
     /// Tell for each reference which others evicted its lines.
     #[arg(long)]
     pub evictors: bool,
+    /// With --evictors: to whom an eviction is charged.
+    #[arg(long, value_enum, value_name = "TO", default_value_t = Charge::Owner, requires = "evictors")]
+    pub charge: Charge,
     /// Write back at the end what is dirty then.
     #[arg(long)]
     pub flush: bool,
@@ -186,6 +216,7 @@ impl SimArgs {
             many: ManyArgs::default(),
             classes: false,
             evictors: false,
+            charge: Charge::Owner,
             flush: false,
             part: PartArgs::all(),
             limit: None,

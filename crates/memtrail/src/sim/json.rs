@@ -146,7 +146,8 @@ pub fn findings(findings: &Findings, top: usize) -> Map<String, Value> {
     value.insert("skipped".to_string(), findings.skipped.into());
     value.insert("levels".to_string(), levels.into());
     value.insert("refs".to_string(), refs.into());
-    if findings.evictors {
+    if let Some(charge) = findings.evictors {
+        value.insert("charge".to_string(), charge.word().into());
         value.insert("evictors".to_string(), evictors(findings, top).into());
     }
     value

@@ -24,7 +24,7 @@ use crate::record;
 use crate::say;
 use analyses::Analyses;
 use anyhow::{bail, Context};
-use args::SimArgs;
+use args::{Charge, SimArgs};
 use feed::Feed;
 use memtrail_decode::{Message, PointInfo};
 use memtrail_model::{AccessSink, Kind, Thread};
@@ -81,7 +81,8 @@ pub struct Findings {
     /// The level to tell of, if it is not the first.
     pub level: Option<usize>,
     pub classes: bool,
-    pub evictors: bool,
+    /// Who evicts whom was asked for, charged to these.
+    pub evictors: Option<Charge>,
 }
 
 impl Findings {
@@ -322,7 +323,7 @@ fn text<const N: usize>(args: &SimArgs, found: &Found, about: [(&'static str, Va
         let levels = findings.hierarchy.levels.iter().zip(&findings.counts);
         parts.extend(levels.map(|(level, counts)| report::block(level, counts, findings.classes)));
         parts.push(report::references(findings, top));
-        if findings.evictors {
+        if findings.evictors.is_some() {
             parts.push(report::evictors(findings, top));
         }
     }

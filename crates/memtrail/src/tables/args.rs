@@ -1,6 +1,6 @@
 //! The options of `refs`, `evictors`, `objects`, `lines` and `competition`.
 use crate::args::PartArgs;
-use crate::sim::args::{CacheArgs, PcRange};
+use crate::sim::args::{CacheArgs, Charge, PcRange};
 use clap::{Args as ArgGroup, ValueEnum};
 use memtrail_simulate::parse_size;
 use std::path::PathBuf;
@@ -88,6 +88,16 @@ pub struct TableArgs {
     pub output: Option<PathBuf>,
     /// The recording.
     pub file: PathBuf,
+}
+
+/// The options of `evictors`.
+#[derive(Clone, Debug, ArgGroup)]
+pub struct EvictorArgs {
+    /// To whom an eviction is charged; `all` counts by reference only.
+    #[arg(long, value_enum, value_name = "TO", default_value_t = Charge::Owner)]
+    pub charge: Charge,
+    #[command(flatten)]
+    pub table: TableArgs,
 }
 
 /// Where names come from.

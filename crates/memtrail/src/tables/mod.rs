@@ -20,6 +20,8 @@ use crate::dump::whole;
 use crate::info::{open, warn_unless_whole};
 use crate::output;
 use crate::say;
+use crate::sim::args::Charge;
+use anyhow::bail;
 use args::{By, TableArgs};
 use memtrail_trace::Known;
 use rows::Rows;
@@ -33,7 +35,7 @@ const TOP: usize = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
     Refs,
-    Evictors,
+    Evictors(Charge),
     Objects,
     Lines,
     Competition,
@@ -43,7 +45,7 @@ impl Table {
     /// What its rows are told apart by unless told otherwise, and what stands in them without saying so.
     fn subject(self) -> By {
         match self {
-            Table::Refs | Table::Evictors => By::Ref,
+            Table::Refs | Table::Evictors(_) => By::Ref,
             Table::Objects | Table::Competition => By::Object,
             Table::Lines => By::Line,
         }
@@ -52,7 +54,7 @@ impl Table {
     /// The key of its rows.
     fn key(self) -> &'static str {
         match self {
-            Table::Refs | Table::Evictors => "refs",
+            Table::Refs | Table::Evictors(_) => "refs",
             Table::Objects | Table::Competition => "objects",
             Table::Lines => "lines",
         }
@@ -60,7 +62,10 @@ impl Table {
 
     fn wants(self) -> Wants {
         Wants {
-            evictors: matches!(self, Table::Evictors),
+            evictors: match self {
+                Table::Evictors(charge) => Some(charge),
+                _ => None,
+            },
             premature: self == Table::Competition,
         }
     }
@@ -71,6 +76,10 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
         [] => vec![table.subject()],
         by => by.to_vec(),
     };
+    if table == Table::Evictors(Charge::All) && by != [By::Ref] {
+        // A line that two references of a row touched would count twice for the row.
+        bail!("--charge all counts by reference: it goes with --by ref only");
+    }
     output::check(args.output.as_deref())?;
     let mut reader = open(&args.file)?;
     let mut known = Known::read(&mut reader)?;
@@ -95,7 +104,7 @@ fn as_text(table: Table, args: &TableArgs, found: &Found, rows: &Rows, by: &[By]
     let top = args.top.unwrap_or(TOP);
     match table {
         Table::Refs => text::counts(found, rows, by, top),
-        Table::Evictors => text::evictors(found, rows, by, top),
+        Table::Evictors(_) => text::evictors(found, rows, by, top),
         Table::Objects => text::objects(found, rows, by, top),
         Table::Lines if by == [By::Line] => lines::annotated(found, rows, top),
         Table::Lines => text::counts(found, rows, by, top),
@@ -110,7 +119,10 @@ fn as_json(table: Table, args: &TableArgs, found: &Found, rows: &Rows, command: 
     value["file"] = args.file.display().to_string().into();
     let mut list = json::rows(found, rows, table.subject(), top);
     match table {
-        Table::Evictors => value["evictors"] = json::pairs(found, &rows.evictors, top),
+        Table::Evictors(charge) => {
+            value["charge"] = charge.word().into();
+            value["evictors"] = json::pairs(found, &rows.evictors, top);
+        }
         Table::Competition => {
             json::losses(found, rows, &mut list);
             value["pairs"] = json::pairs(found, &rows.premature, top);
@@ -125,7 +137,7 @@ fn as_json(table: Table, args: &TableArgs, found: &Found, rows: &Rows, command: 
 fn suggest(table: Table, args: &TableArgs) {
     let next = match table {
         Table::Refs => "evictors",
-        Table::Evictors => "objects",
+        Table::Evictors(_) => "objects",
         Table::Objects => "competition",
         Table::Competition => "lines",
         Table::Lines => "refs",

@@ -8,6 +8,7 @@ use crate::dump::{replayed, selection};
 use crate::info::Recording;
 use crate::progress::Progress;
 use crate::sim::analyses::level_named;
+use crate::sim::args::Charge;
 use crate::sim::choose::choose;
 use crate::sim::feed::Feed;
 use crate::sim::progress;
@@ -30,7 +31,8 @@ use std::rc::Rc;
 /// What is wanted besides what the options say.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wants {
-    pub evictors: bool,
+    /// Who evicts whom, charged to these.
+    pub evictors: Option<Charge>,
     pub premature: bool,
 }
 
@@ -103,7 +105,8 @@ pub fn run(
     let simulator = Simulator::new(
         &chosen.hierarchy,
         Options {
-            evictors: wants.evictors,
+            evictors: wants.evictors.is_some(),
+            charge: wants.evictors.map_or_else(Default::default, Into::into),
             premature: wants.premature,
             instructions: args.caches.instructions,
             ..Options::default()

@@ -1,7 +1,8 @@
 //! One cache: its lines, what is known of each, and what helps to explain its misses.
 use super::shadow::Shadow;
+use super::users::UsersBySlot;
 use super::words::WordMap;
-use super::Options;
+use super::{Charge, Options};
 use crate::config::{Inclusion, Level, Prefetch, Write};
 use crate::sets::{AnySets, Meta, Sets};
 
@@ -109,6 +110,7 @@ pub(super) struct Cache {
     pub shadow: Option<Shadow>,
     /// Lines that were evicted and not looked up since: who had brought them in and who took them away, as a pair in one word.
     pub gone: Option<WordMap<u64>>,
+    pub users: UsersBySlot,
     /// Lines of the access at hand that a next-line prefetcher goes on from.
     pub leads: Vec<u64>,
 }
@@ -128,6 +130,7 @@ impl Cache {
             strides: Vec::new(),
             shadow: classes.then(|| Shadow::new(lines)),
             gone: options.premature.then(WordMap::default),
+            users: UsersBySlot::new(options.charge == Charge::All, lines),
             leads: Vec::new(),
         }
     }

@@ -3,6 +3,7 @@ use super::cache::{Cache, Traits, DIRTY, PREFETCHED};
 use super::log::{Log, Missed};
 use super::shadow::Class;
 use super::steps::Steps;
+use super::users::Users;
 use super::words::{WordMap, Words};
 use crate::config::{Inclusion, Prefetch, Write};
 use crate::counts::{LevelCounts, PointCounts, Requests, Traffic};
@@ -336,6 +337,13 @@ impl Ledger {
         self.gave_up(traits, old, times)
     }
 
+    /// A line was evicted that these had used besides its owner.
+    fn charge(&mut self, users: &Users, by: u32) {
+        if let Some(evictors) = &mut self.evictors {
+            users.iter().for_each(|user| *evictors.at(pair(user, by)) += 1);
+        }
+    }
+
     /// The same, whoever evicted them.
     #[inline(always)]
     fn gave_up(&mut self, traits: &Traits, old: &Meta, times: u64) -> &mut PointCounts {
@@ -476,6 +484,8 @@ pub(super) struct Machine {
     pub levels: Vec<LevelState>,
     /// The line that an exclusive cache below has just given up to the request at hand.
     pub moved: Option<Meta>,
+    /// Its users.
+    pub moved_users: Users,
     /// What looking for repetitions may still cost, in accesses.
     pub credit: u64,
     /// How many lines for each of the caches' a loop brings before there is nothing in them that was there before it, by experience.
@@ -561,6 +571,7 @@ impl Machine {
                     _ if traits.inclusion == Inclusion::Exclusive && kind != Kind::Write => {
                         cache.sets.remove(line);
                         self.moved = Some(*cache.sets.meta(slot));
+                        self.moved_users = cache.users.replace(slot, Users::default());
                     }
                     _ => {}
                 }
@@ -593,9 +604,10 @@ impl Machine {
         }
         let bytes = origin.bytes_in(line, cache.traits.shift);
         let spatial = bytes.is_some_and(|bytes| cache.touch(slot, bytes));
-        let flags = &mut cache.sets.meta(slot).flags;
-        let prefetched = *flags & PREFETCHED != 0;
-        *flags &= !PREFETCHED;
+        let meta = cache.sets.meta(slot);
+        let prefetched = meta.flags & PREFETCHED != 0;
+        meta.flags &= !PREFETCHED;
+        cache.users.add(slot, meta.owner, origin.point);
         Looked {
             spatial,
             prefetched,
@@ -612,10 +624,12 @@ impl Machine {
             // It goes up, as it came or as it was found further out.
             return;
         }
-        let mut moved = self.moved.take().unwrap_or(Meta::new(origin.owner));
+        let (mut moved, mut users) = self.take_moved(origin.owner);
         if kind == Kind::Prefetch {
             moved.flags |= PREFETCHED;
             self.caches[at].prefetched = true;
+        } else {
+            users.add(moved.owner, origin.point);
         }
         if kind == Kind::Write && traits.write == Write::Back {
             moved.flags |= DIRTY;
@@ -625,10 +639,16 @@ impl Machine {
         } else {
             origin.bytes_in(line, traits.shift)
         };
-        self.place(at, line, moved, bytes, origin);
+        self.place(at, line, (moved, users), bytes, origin);
         if kind == Kind::Write && traits.write == Write::Through {
             self.pass_on(at, part, origin);
         }
+    }
+
+    /// What is known of a line that was asked for, and its users: as an exclusive cache gave it up, or else as it comes from memory.
+    fn take_moved(&mut self, owner: u32) -> (Meta, Users) {
+        let users = std::mem::take(&mut self.moved_users);
+        (self.moved.take().unwrap_or(Meta::new(owner)), users)
     }
 
     /// Asks the next level for a line.
@@ -648,9 +668,17 @@ impl Machine {
     }
 
     /// Puts a line into a cache, touches bytes of it, and deals with the one that makes room.
-    fn place(&mut self, at: usize, line: u64, moved: Meta, bytes: Option<(u64, u64)>, origin: &Origin) {
+    fn place(
+        &mut self,
+        at: usize,
+        line: u64,
+        (moved, users): (Meta, Users),
+        bytes: Option<(u64, u64)>,
+        origin: &Origin,
+    ) {
         let cache = &mut self.caches[at];
         let placed = cache.sets.place(line, moved);
+        let evicted_users = cache.users.replace(placed.slot, users);
         forget(&mut cache.gone, line);
         if let Some(shadow) = &mut cache.shadow {
             shadow.placed(placed.slot, placed.evicted.is_some());
@@ -659,23 +687,25 @@ impl Machine {
             cache.touch(placed.slot, bytes);
         }
         if let Some((line, old)) = placed.evicted {
-            self.evicted(at, line, old, origin);
+            self.evicted(at, line, (old, evicted_users), origin);
         }
     }
 
     /// A line has made room.
-    fn evicted(&mut self, at: usize, line: u64, mut old: Meta, origin: &Origin) {
+    fn evicted(&mut self, at: usize, line: u64, (mut old, users): (Meta, Users), origin: &Origin) {
         let cache = &mut self.caches[at];
         let (traits, below) = (cache.traits, cache.below);
         lose(&mut cache.gone, line, &old, origin.point);
-        self.levels[cache.level].ledger.evicted(&traits, &old, origin.point, 1);
+        let ledger = &mut self.levels[cache.level].ledger;
+        ledger.evicted(&traits, &old, origin.point, 1);
+        ledger.charge(&users, origin.point);
         let addr = line << traits.shift;
         if traits.inclusion == Inclusion::Inclusive && self.invalidate(at, addr, traits.line, origin) {
             old.flags |= DIRTY;
         }
         let exclusive = below.filter(|&below| self.caches[below].traits.inclusion == Inclusion::Exclusive);
         if let Some(below) = exclusive {
-            self.take_in(below, line, old, origin);
+            self.take_in(below, line, (old, users), origin);
         } else if old.flags & DIRTY != 0 && traits.write != Write::None {
             self.levels[self.caches[at].level].ledger.wrote_back(old.owner);
             if let Some(below) = below {
@@ -686,7 +716,7 @@ impl Machine {
     }
 
     /// An exclusive cache gets what the level above it has evicted.
-    fn take_in(&mut self, at: usize, line: u64, old: Meta, origin: &Origin) {
+    fn take_in(&mut self, at: usize, line: u64, (old, users): (Meta, Users), origin: &Origin) {
         let cache = &mut self.caches[at];
         match cache.sets.look_up(line) {
             // From another cache above it.
@@ -694,8 +724,11 @@ impl Machine {
                 let meta = cache.sets.meta(slot);
                 meta.flags |= old.flags;
                 meta.touched |= old.touched;
+                for user in users.iter().chain([old.owner]) {
+                    cache.users.add(slot, meta.owner, user);
+                }
             }
-            None => self.place(at, line, old, None, origin),
+            None => self.place(at, line, (old, users), None, origin),
         }
     }
 
@@ -714,6 +747,7 @@ impl Machine {
                     let level = &mut self.levels[cache.level].ledger;
                     level.traffic.invalidations += 1;
                     level.evicted(&cache.traits, &old, origin.point, 1);
+                    level.charge(&cache.users.replace(slot, Users::default()), origin.point);
                     lose(&mut cache.gone, line, &old, origin.point);
                     dirty |= old.flags & DIRTY != 0;
                 }
@@ -755,9 +789,9 @@ impl Machine {
                 if len < traits.line {
                     self.ask(at, Kind::Prefetch, line, origin);
                 }
-                let mut moved = self.moved.take().unwrap_or(Meta::new(origin.owner));
+                let (mut moved, users) = self.take_moved(origin.owner);
                 moved.flags |= dirty;
-                self.place(at, line, moved, None, origin);
+                self.place(at, line, (moved, users), None, origin);
             } else {
                 goes_on = true;
             }

@@ -16,6 +16,7 @@ mod machine;
 mod shadow;
 mod steps;
 mod stream;
+mod users;
 mod warp;
 mod words;
 
@@ -26,13 +27,26 @@ use dwell::Dwell;
 use machine::{LevelState, Machine, Origin};
 use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Repeat, Thread};
 use stream::Stream;
+use users::Users;
 use warp::Watch;
+
+/// To whom an eviction is charged where it is told who evicts whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Charge {
+    /// The reference point that brought the line in.
+    #[default]
+    Owner,
+    /// Every reference point that touched it.
+    All,
+}
 
 /// What is wanted of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Which reference point evicts whose lines.
     pub evictors: bool,
+    /// Whose lines they are.
+    pub charge: Charge,
     /// Compulsory, capacity and conflict misses.
     pub classes: bool,
     /// Which evictions took away what was missed later.
@@ -99,11 +113,13 @@ impl Simulator {
         Ok(Simulator {
             hierarchy: hierarchy.clone(),
             options,
-            plain: fast::is_plain(hierarchy) && !options.one_by_one,
+            // The short way does not tell who finds a line.
+            plain: fast::is_plain(hierarchy) && !options.one_by_one && options.charge == Charge::Owner,
             machine: Machine {
                 caches: Vec::new(),
                 levels: hierarchy.levels.iter().map(level).collect(),
                 moved: None,
+                moved_users: Users::default(),
                 credit: warp::CREDIT,
                 forget: warp::FORGET,
                 noted: Default::default(),
@@ -141,7 +157,7 @@ impl Simulator {
 
     /// What is counted depends on more than what the caches hold.
     fn remembers(&self) -> bool {
-        self.options.classes || self.options.premature
+        self.options.classes || self.options.premature || self.options.charge == Charge::All
     }
 
     fn entry(&mut self, thread: Thread) -> &mut Entry {
