@@ -159,6 +159,28 @@ fn inlined_calls_are_on_the_path() {
 }
 
 #[test]
+fn patterns_are_those_that_were_programmed() {
+    // As written, and with indexes that stay in registers.
+    for level in ["-O0", "-O1"] {
+        let found = objects(&recorded("gcc", "patterns.c", &[level, "-g"], &[]));
+        let pattern = |name: &str| row(&found, &[("name", name)])["pattern"]["kind"].clone();
+        let expected = [
+            ("index", "regular"),
+            ("indexed", "indirect"),
+            ("random_only", "irregular"),
+            ("both_ways", "mixed"),
+            // Whose links are in it: neither indirect nor, as one object, known to be a list.
+            ("linked", "irregular"),
+        ];
+        for (name, expected) in expected {
+            assert_eq!(pattern(name), expected, "{name}, {level}");
+        }
+        let list = format!("fresh ({})", place("patterns.c", "*fresh = malloc"));
+        assert_eq!(pattern(&list), "pointer chase", "{level}");
+    }
+}
+
+#[test]
 fn an_address_belongs_to_who_has_it() {
     let found = objects(&in_c("recycle.c", &[]));
     let name = |variable: &str| format!("{variable} ({})", place("recycle.c", &format!("*{variable} = malloc")));

@@ -13,7 +13,7 @@
 use crate::calls::{Calls, Tree};
 use crate::hash::{NumberHasher, NumberMap};
 use crate::objects::{self, Objects, SpaceIndex, UNKNOWN};
-use crate::patterns::{summary, Summary, Walk};
+use crate::patterns::{indirect, summary, Feeders, Summary, Walk, Walker};
 use indexmap::IndexSet;
 use memtrail_model::{Access, AccessSink, Edge, Flow, Kind, LoopAccess, LoopRun, Next, Note, Point, Repeat, Thread};
 use std::hash::BuildHasherDefault;
@@ -393,15 +393,32 @@ impl<S: AccessSink> Tagger<S> {
         self.left_out
     }
 
+    fn walkers(&self) -> impl Iterator<Item = Walker<'_>> {
+        let walks = self.composites.walkers.iter().zip(&self.composites.walks);
+        walks.map(|(key, walk)| Walker {
+            point: key.point,
+            group: key.group,
+            on_stack: self.objects.group(key.group).common.kind() == objects::Kind::Stack,
+            walk,
+        })
+    }
+
+    /// Reference points of which it would help to know what their addresses come from, with repetitions.
+    pub fn unexplained(&self) -> impl Iterator<Item = Point> + '_ {
+        let unexplained = self.walkers().filter(|walker| !walker.walk.is_explained());
+        unexplained.map(|walker| walker.point)
+    }
+
     /// The access patterns, by group of objects.
-    pub fn patterns(&self) -> Vec<Option<Summary>> {
-        let mut walks: Vec<Vec<&Walk>> = Vec::new();
-        for (key, walk) in self.composites.walkers.iter().zip(&self.composites.walks) {
-            let group = key.group as usize;
+    pub fn patterns(&self, feeders: &Feeders) -> Vec<Option<Summary>> {
+        let walkers: Vec<Walker<'_>> = self.walkers().collect();
+        let mut walks: Vec<Vec<(&Walk, bool)>> = Vec::new();
+        for (walker, is_indirect) in walkers.iter().zip(indirect(&walkers, feeders)) {
+            let group = walker.group as usize;
             if walks.len() <= group {
                 walks.resize(group + 1, Vec::new());
             }
-            walks[group].push(walk);
+            walks[group].push((walker.walk, is_indirect));
         }
         let objects = |group: usize| self.objects.group(group as u32).objects;
         let by_group = walks.into_iter().enumerate();

@@ -276,7 +276,7 @@ proptest! {
         let (whole, single) = (of(true), of(false));
         prop_assert_eq!(whole.keys(), single.keys());
         prop_assert!(whole.tallies().eq(single.tallies()));
-        prop_assert_eq!(whole.patterns(), single.patterns());
+        prop_assert_eq!(whole.patterns(&Default::default()), single.patterns(&Default::default()));
     }
 
     #[test]
@@ -403,7 +403,7 @@ fn two_lists_from_one_wrapper_are_told_apart() {
     let sums = by_object.sums(tagger.tallies());
     let told: Vec<_> = sums.iter().map(|t| (t.reads, t.writes, t.bytes)).collect();
     assert_eq!(told, [(10, 0, 80), (0, 20, 120)]);
-    let patterns = tagger.patterns();
+    let patterns = tagger.patterns(&Default::default());
     for row in 0..2 {
         let group = by_object.key(row)[0];
         let pattern = patterns[group as usize].expect("steps");

@@ -27,6 +27,7 @@ mod demangle;
 mod elf;
 mod find;
 mod frames;
+pub mod loads;
 mod locals;
 mod module;
 mod naming;

@@ -436,6 +436,11 @@ impl<'s> Module<'s> {
         ))
     }
 
+    /// Code at an address, at most `bytes` long, as far as the file has it.
+    pub fn code_at(&self, pc: u64, bytes: u64) -> Option<&'s [u8]> {
+        self.elf.bytes_at(pc, bytes)
+    }
+
     /// The instruction at an address.
     pub fn instruction_at(&self, pc: u64) -> Option<code::Instruction> {
         const LONGEST: u64 = 15;

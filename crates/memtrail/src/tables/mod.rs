@@ -3,6 +3,7 @@
 //! One replay ([`run`]) through a tagger and a simulator counts by reference point, and by call path, object and thread as far as those are asked for. Rows ([`rows`]) add that up by any list of
 //! dimensions; names come last ([`names`], [`references`], [`objects`], [`scopes`]), for people ([`text`], [`lines`]) or programs ([`json`]).
 pub mod args;
+mod feeders;
 mod json;
 mod lines;
 mod names;

@@ -185,6 +185,18 @@ impl Names {
         code
     }
 
+    /// The code of an instruction, if it is in a file.
+    pub fn bytes(&self, pc: u64, bytes: u64) -> Option<&'static [u8]> {
+        let place = self.places.find_anywhere(pc).ok()?;
+        let module = place
+            .path
+            .starts_with(b"/")
+            .then(|| self.module(place.path))
+            .flatten()?;
+        let code = module.code_at(module.to_vaddr(place.offset)?, bytes)?;
+        (code.len() as u64 == bytes).then_some(code)
+    }
+
     fn find(&self, pc: u64) -> Code {
         let Ok(place) = self.places.find_anywhere(pc) else {
             return Code { pc, ..Code::default() };

@@ -1,5 +1,6 @@
 //! One replay of a recording, and everything the tables need of it.
 use super::args::{By, TableArgs};
+use super::feeders;
 use super::names::{Code, Names};
 use super::statics::Statics;
 use super::tap::Tap;
@@ -151,6 +152,7 @@ pub fn run(
         tagger.sink().flush();
     }
     let counts = tagger.sink().counts();
+    let feeders = feeders::feeders(&names, known, tagger.unexplained().collect());
     let noted = |group: &Group| group.objects > 0 && !matches!(group.common, Common::Stack { .. });
     let unnoted = dimensions.object && !tagger.objects().groups().iter().any(noted);
     let skipped = tagger.sink().skipped();
@@ -163,7 +165,7 @@ pub fn run(
         tallies: tagger.tallies().collect(),
         counts,
         tree: tagger.calls().tree().clone(),
-        patterns: tagger.patterns(),
+        patterns: tagger.patterns(&feeders),
         groups: tagger.objects().groups().to_vec(),
         statics,
         first,

@@ -231,6 +231,8 @@ fn shape(found: &Found, row: &Row) -> Vec<String> {
 pub fn pattern_word(pattern: Pattern) -> &'static str {
     match pattern {
         Pattern::Regular => "regular",
+        Pattern::Mixed => "mixed",
+        Pattern::Indirect => "indirect",
         Pattern::Irregular => "irregular",
         Pattern::PointerChase => "pointer chase",
     }
