@@ -180,6 +180,36 @@ fn patterns_are_those_that_were_programmed() {
     }
 }
 
+/// A program has the name it was started by, after an exec as well; its variables are found all the same.
+#[test]
+fn programs_are_called_what_they_were_started_by() {
+    let program = built("gcc", "linked.c", &["-O0", "-g"]);
+    let link = |name: &str| {
+        let link = program.with_file_name(name);
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(&program, &link).unwrap_or_else(|e| panic!("{}: {e}", link.display()));
+        link
+    };
+    let (first, second) = (link("objects-first-name"), link("objects-second-name"));
+    let options = [&CACHE[..], &["--by", "object,module,function"]].concat();
+    let found = |program: &std::path::Path, args: &[&str]| {
+        let subject = Subject::record(program.to_path_buf(), args).unwrap_or_else(|why| panic!("{why}"));
+        table(&subject, "objects", &options).found["objects"].clone()
+    };
+    for (program, name) in [(&first, "objects-first-name"), (&program, "objects-linked")] {
+        let found = found(program, &[]);
+        let row = row(&found, &[("name", "numbers"), ("function", "main")]);
+        assert_eq!((row["module"].as_str(), counts(row)), (Some(name), [0, 100]));
+    }
+    // The second image is called by the second name.
+    let found = found(&first, &[&second.to_string_lossy()]);
+    assert!(
+        !rows(&found, &[("module", "objects-second-name")]).is_empty(),
+        "{found:#}"
+    );
+    assert!(rows(&found, &[("module", "objects-linked")]).is_empty(), "{found:#}");
+}
+
 #[test]
 fn an_address_belongs_to_who_has_it() {
     let found = objects(&in_c("recycle.c", &[]));

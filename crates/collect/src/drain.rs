@@ -6,6 +6,7 @@
 //! - After the first failure nothing more is handed on; targets are told to go on without us.
 use crate::define::{define, define_path};
 use crate::hooks::{Hooks, Mapping};
+use crate::renamed::Renamed;
 use crate::session::{self, Session};
 use memtrail_decode::{messages, tail, Counter, Counts, DecodeError, Message, Piece, Sink, Table, Tail, ThreadDecoder};
 use memtrail_model::Thread;
@@ -97,6 +98,7 @@ pub(crate) struct Drain<'s, S> {
     threads: BTreeSet<u32>,
     processes: BTreeSet<u32>,
     scratch: Vec<u64>,
+    renamed: &'s Renamed,
     hooks: Hooks<'s>,
     report: Drained,
     next_nap: Duration,
@@ -110,6 +112,7 @@ impl<'s, S: Sink> Drain<'s, S> {
         options: Options,
         xsave: &'s XsaveTable,
         sink: &'s mut S,
+        renamed: &'s Renamed,
         notes: Sender<Note>,
         wake: Wake,
     ) -> Self {
@@ -126,6 +129,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             threads: BTreeSet::new(),
             processes: BTreeSet::new(),
             scratch: Vec::with_capacity(BUFFER_WORDS),
+            renamed,
             hooks: Hooks::new(session.allocators(), &session.header().next_text),
             report: Drained::default(),
             next_nap: SHORTEST_NAP,
@@ -319,7 +323,7 @@ impl<'s, S: Sink> Drain<'s, S> {
         let process = control.process.load(Ordering::Relaxed);
         let known = self.table.blocks().len();
         for message in messages(words) {
-            let message = message?;
+            let message = self.renamed.renamed(process, message?);
             match &message {
                 Message::Block { id, pc, code } => {
                     define(&mut self.table, &self.options, *id, *pc, code)?;

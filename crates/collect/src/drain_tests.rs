@@ -106,7 +106,8 @@ fn with_drain(session: &Session, log: &mut Log, work: impl FnOnce(&mut Drain<'_,
     let xsave = XsaveTable::default();
     let (notes, _kept) = channel();
     let events = Events::new().unwrap();
-    let mut drain = Drain::new(session, options, &xsave, log, notes, events.wake());
+    let renamed = Renamed::default();
+    let mut drain = Drain::new(session, options, &xsave, log, &renamed, notes, events.wake());
     work(&mut drain);
     drain.finish()
 }

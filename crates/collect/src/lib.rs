@@ -15,6 +15,7 @@ mod clock;
 mod define;
 mod drain;
 mod hooks;
+mod renamed;
 #[allow(unsafe_code)] // the mapping: see its head
 mod session;
 mod supervise;

@@ -5,6 +5,7 @@
 //! or when the user says so, or at once with the launched process if children are not followed.
 use crate::clock::Moment;
 use crate::drain::{Drain, Note, Order};
+use crate::renamed::Renamed;
 use crate::session::{self, Session};
 use crate::Drained;
 use memtrail_decode::Sink;
@@ -78,6 +79,7 @@ struct Exec {
 struct Supervisor<'s> {
     session: &'s Session,
     payload: &'s Payload,
+    renamed: &'s Renamed,
     child: i32,
     ended: Option<Ended>,
     others: HashMap<i32, PidFd>,
@@ -108,6 +110,8 @@ pub fn record<S: Sink>(
     let (notes_in, notes) = channel();
     let (orders, orders_out) = channel();
     let serials = Serials { thread: 0, process: 0 };
+    let renamed = Renamed::default();
+    renamed.begins(serials.process, child);
     if let Err((error, left)) = inject(target, &payload, serials) {
         if let Some(target) = left {
             target.kill();
@@ -115,10 +119,19 @@ pub fn record<S: Sink>(
         return Err(error);
     }
     memtrail_tracee::interrupts(Some(&events.wake()));
-    let drain = Drain::new(session, options(session), xsave, sink, notes_in, events.wake());
+    let drain = Drain::new(
+        session,
+        options(session),
+        xsave,
+        sink,
+        &renamed,
+        notes_in,
+        events.wake(),
+    );
     let mut supervisor = Supervisor {
         session,
         payload: &payload,
+        renamed: &renamed,
         child,
         ended: None,
         others: HashMap::new(),
@@ -401,6 +414,7 @@ impl Supervisor<'_> {
                     thread: exec.owner.thread,
                     process: exec.owner.process,
                 };
+                self.renamed.begins(serials.process, pid);
                 match inject(stopped, self.payload, serials) {
                     Ok(()) | Err((_, None)) => return,
                     Err((error, Some(stopped))) => Err((stopped, error.to_string())),

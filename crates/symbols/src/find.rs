@@ -15,6 +15,10 @@ use std::path::{Path, PathBuf};
 /// Where bytes come from: the only I/O there is.
 pub trait Files {
     fn open(&self, path: &Path) -> io::Result<Box<dyn Input>>;
+    /// The file behind links: debug information lies beside it.
+    fn real(&self, path: &Path) -> PathBuf {
+        path.to_path_buf()
+    }
 }
 
 /// The file system.
@@ -28,6 +32,10 @@ impl Files for Disk {
             return Err(io::Error::other("not a file"));
         }
         Ok(Box::new(std::fs::File::open(path)?))
+    }
+
+    fn real(&self, path: &Path) -> PathBuf {
+        std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
     }
 }
 
@@ -63,7 +71,7 @@ impl<'s> Search<'s> {
 
     pub fn parse(&self, path: &Path) -> Result<Elf<'s>, Reason> {
         let input = self.files.open(path).map_err(|e| cannot(path, &e))?;
-        Elf::parse(self.store, path, input)
+        Elf::parse(self.store, &self.files.real(path), input)
     }
 
     /// A file that has to be of a certain build.

@@ -24,6 +24,7 @@ mod launch;
 mod process;
 mod remote;
 mod signals;
+mod started;
 mod stopped;
 mod sys;
 
@@ -34,6 +35,7 @@ pub use inject::{inject, Payload, Serials};
 pub use launch::{launch, program_is_wrong, run_native, survive_file_limit, Command, Held, Unfit};
 pub use process::{keep_freed_memory, poll_pid, Ended, Events, PidFd, Polled, Usage, Wake};
 pub use signals::{interrupts, Interrupts};
+pub use started::{started, Started};
 pub use stopped::{interrupt, seize, wait, Event, Status, Stopped};
 
 /// The runtime's ELF image, built by this crate's build script.
