@@ -396,6 +396,9 @@ pub struct OverheadArgs {
     /// Take the best of this many runs.
     #[arg(short, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub n: u32,
+    /// Simulate 26 caches with the probes of every stage, not only with the best ones: this is slow.
+    #[arg(long)]
+    pub all_stages: bool,
     /// Print JSON on stderr after the table.
     #[arg(long)]
     pub json: bool,

@@ -45,6 +45,42 @@ fn the_exit_status_is_the_targets() {
     expect(&["record", "-o", "a", "sh", "-c", "kill -TERM $$"], 143, "accesses");
 }
 
+/// Every experiment and stage has its row, and what has no probe says so.
+#[test]
+fn overhead_is_told_by_experiment_and_stage() {
+    let dir = tempdir().unwrap();
+    let rows = |args: &[&str]| {
+        let output = memtrail(
+            &dir,
+            &[&["overhead", "-n", "1", "--json"], args, &["--", "true"]].concat(),
+        );
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let said = stderr(&output);
+        let table = said.find("\n{").map(|at| &said[at..]).unwrap_or_default();
+        let found: serde_json::Value = serde_json::from_str(table).unwrap();
+        for row in found["rows"].as_array().unwrap() {
+            assert!(row["wall_seconds"].as_f64().unwrap() > 0.0, "{row}");
+        }
+        let words = |list: &serde_json::Value| -> Vec<String> {
+            let names = list.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap());
+            names.map(str::to_string).collect()
+        };
+        assert_eq!(words(&found["not_measured"]), ["experiment 0", "unbuffered", "chained"]);
+        words(&found["rows"])
+    };
+    let first = [
+        "native",
+        "translation",
+        "experiment 1, buffered",
+        "experiment 1, delayed",
+        "experiment 1, loops",
+        "counted, loops",
+    ];
+    assert_eq!(rows(&[]), [&first[..], &["experiment 2, loops"]].concat());
+    let simulated = ["experiment 2, buffered", "experiment 2, delayed", "experiment 2, loops"];
+    assert_eq!(rows(&["--all-stages"]), [&first[..], &simulated].concat());
+}
+
 #[test]
 fn programs_that_cannot_run_get_the_statuses_of_env() {
     expect(

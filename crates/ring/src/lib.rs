@@ -74,7 +74,7 @@ pub const fn buffer_offset(index: usize) -> usize {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Probes {
-    /// No probes: translate only (experiment 0).
+    /// No probes: translate only.
     None = 0,
     /// One captured address per access: the oracle mode.
     Naive = 1,
