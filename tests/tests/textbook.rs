@@ -3,8 +3,8 @@
 //! The recordings come as `sim` gets them, with loops whole and repeated iterations to be left out; the textbook simulator is given each access.
 
 use memtrail_model::{Access, AccessSink, Thread};
-use memtrail_replay::Selection;
 use memtrail_naive::Naive;
+use memtrail_replay::Selection;
 use memtrail_simulate::config::Policy;
 use memtrail_simulate::spec::configurations;
 use memtrail_simulate::sweep::{grid, Single, Sweep, SweepConfig, SweepCounts};
