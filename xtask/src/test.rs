@@ -48,6 +48,13 @@ pub fn run() -> Outcome {
         tests.env("MEMTRAIL_BIN", built.join("memtrail"));
         succeed(tests.env("MEMTRAIL_ORACLE_BIN", built.join("memtrail-oracle")))
     });
+    steps.step("models", || {
+        // Flags of its own need a directory of their own.
+        let args = ["test", "--release", "--package", "memtrail-sequencer"];
+        let dir = target_dir().join("loom");
+        let mut models = cargo(&args);
+        succeed(models.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", dir))
+    });
     steps.step("fuzzing", || {
         // Of the whole workspace, like the tests: otherwise features differ and all is built again.
         let args = [

@@ -5,8 +5,8 @@
 //! ```
 //! The drain thread makes events of words, while they are in its cache, until a piece is full. Workers fold pieces and encode chunks. One thread, the
 //! *scribe*, does what must be done in order: it stitches the folded pieces of each thread, decides where chunks end, and
-//! writes. Everything that reaches it carries a ticket, given in the order of the drain, and is dealt with in that order;
-//! decisions depend on nothing else.
+//! writes. Everything that reaches it carries a ticket, given in the order of the drain, and is dealt with in that order
+//! ([`Sequencer`]); decisions depend on nothing else.
 //!
 //! **Bounded.** Words that are being collected, words in flight and folded events that wait for their chunk each have a
 //! limit. Over the first, the longest piece is cut early; over the third, the longest chunk; over the second the drain waits,
@@ -17,10 +17,11 @@ use crate::writer::Writer;
 use crate::{StreamHead, ThreadHash, Totals};
 use memtrail_decode::{Block, Message, Piece, Sink};
 use memtrail_descriptor::{fold, stitch, Events, Folder};
+use memtrail_sequencer::Sequencer;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// Words of a piece. Predictions begin anew with each, so that long ones compress better; workers need about 50 bytes
@@ -137,62 +138,27 @@ enum Post {
     Finish,
 }
 
-#[derive(Default)]
-struct Queues {
-    encode: VecDeque<Job>,
-    fold: VecDeque<Job>,
-    /// By ticket.
-    posts: BTreeMap<u64, Post>,
-    encoded: BTreeMap<u64, Encoded>,
-    /// Words in flight.
-    words: usize,
-    /// Emptied, to be filled again: fresh memory costs more than all the rest.
-    spare_events: Vec<Events>,
-    over: bool,
-    /// A worker is gone, and what it had will never come.
-    broken: bool,
-    failure: Option<io::Error>,
-    failed: bool,
-}
-
-impl Queues {
-    fn spare(&mut self, mut events: Events) {
-        if self.spare_events.len() < SPARES {
-            events.clear();
-            events.dictionary.clear();
-            self.spare_events.push(events);
-        }
-    }
-}
-
+/// What the drain, the workers and the scribe share.
 #[derive(Default)]
 struct Shared {
-    queues: Mutex<Queues>,
-    /// There is work for workers.
-    work: Condvar,
-    /// There is something for the scribe.
-    post: Condvar,
-    /// Words in flight have become fewer.
-    room: Condvar,
+    sequencer: Sequencer<Job, Post, Encoded, io::Error>,
+    /// Emptied, to be filled again: fresh memory costs more than all the rest.
+    spare_events: Mutex<Vec<Events>>,
     written: AtomicU64,
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queues> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    fn spare_events(&self) -> MutexGuard<'_, Vec<Events>> {
+        self.spare_events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn post(&self, ticket: u64, post: Post) {
-        self.lock().posts.insert(ticket, post);
-        self.post.notify_one();
-    }
-
-    fn fail(&self, error: io::Error) {
-        let mut queues = self.lock();
-        queues.failed = true;
-        queues.failure.get_or_insert(error);
-        drop(queues);
-        self.room.notify_all();
+    fn spare(&self, mut events: Events) {
+        events.clear();
+        events.dictionary.clear();
+        let mut spares = self.spare_events();
+        if spares.len() < SPARES {
+            spares.push(events);
+        }
     }
 }
 
@@ -269,12 +235,9 @@ impl<W: Write + Send + 'static> Pipeline<W> {
     }
 
     fn check(&self) -> io::Result<()> {
-        let mut queues = self.shared.lock();
-        match (queues.failed, queues.failure.take()) {
-            (false, _) => Ok(()),
-            (true, Some(error)) => Err(error),
-            (true, None) => Err(io::Error::other("writing has failed before")),
-        }
+        let failed_before = || io::Error::other("writing has failed before");
+        let checked = self.shared.sequencer.check();
+        checked.map_err(|error| error.unwrap_or_else(failed_before))
     }
 
     /// Hands the words of a thread to the workers; waits while too many are in flight.
@@ -288,18 +251,9 @@ impl<W: Write + Send + 'static> Pipeline<W> {
             self.spare_kinds.push(kinds);
         }
         self.open_words -= raw.words();
-        let ticket = self.ticket();
+        let (ticket, words) = (self.ticket(), raw.words());
         let job = Job::Fold(ticket, raw, self.leaves.clone());
-        let mut queues = self.shared.lock();
-        while queues.words >= self.limits.in_flight() && !queues.failed {
-            queues = self.shared.room.wait(queues).unwrap_or_else(PoisonError::into_inner);
-        }
-        if let Job::Fold(_, raw, _) = &job {
-            queues.words += raw.words();
-        }
-        queues.fold.push_back(job);
-        drop(queues);
-        self.shared.work.notify_one();
+        self.shared.sequencer.submit(job, words, self.limits.in_flight());
         self.check()
     }
 
@@ -316,10 +270,9 @@ impl<W: Write + Send + 'static> Pipeline<W> {
         }
         let mut result = self.cut_all();
         let ticket = self.ticket();
-        self.shared.post(ticket, Post::Finish);
+        self.shared.sequencer.post(ticket, Post::Finish);
         let writer = self.scribe.take().and_then(|s| s.join().ok());
-        self.shared.lock().over = true;
-        self.shared.work.notify_all();
+        self.shared.sequencer.end();
         let panicked = self.workers.drain(..).filter_map(|w| w.join().err()).count() > 0;
         if panicked {
             result = result.and(Err(io::Error::other("a worker has failed")));
@@ -368,14 +321,16 @@ impl<W: Write + Send + 'static> Sink for Pipeline<W> {
             self.numbers.add(block);
         }
         let ticket = self.ticket();
-        self.shared.post(ticket, Post::Blocks(blocks.to_vec()));
+        self.shared.sequencer.post(ticket, Post::Blocks(blocks.to_vec()));
         self.check()
     }
 
     fn message(&mut self, process: u32, message: &Message) -> io::Result<()> {
         self.start()?;
         let ticket = self.ticket();
-        self.shared.post(ticket, Post::Message(process, message.clone()));
+        self.shared
+            .sequencer
+            .post(ticket, Post::Message(process, message.clone()));
         self.check()
     }
 
@@ -397,10 +352,7 @@ impl<W: Write + Send + 'static> Sink for Pipeline<W> {
             stream: Stream {
                 state: p.state.clone(),
                 stamps: Vec::new(),
-                events: few
-                    .then(|| shared.lock().spare_events.pop())
-                    .flatten()
-                    .unwrap_or_default(),
+                events: few.then(|| shared.spare_events().pop()).flatten().unwrap_or_default(),
             },
         });
         if raw.head.words > 0 {
@@ -448,9 +400,8 @@ struct Alarm<'s>(&'s Shared);
 impl Drop for Alarm<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.fail(io::Error::other("a thread that compresses has failed"));
-            self.0.lock().broken = true;
-            self.0.post.notify_all();
+            let lost = io::Error::other("a thread that compresses has failed");
+            self.0.sequencer.break_off(lost);
         }
     }
 }
@@ -460,21 +411,7 @@ fn work(shared: &Shared) {
     let _alarm = Alarm(shared);
     let mut folder = Folder::default();
     let mut encoding = Encoding::default();
-    loop {
-        let mut queues = shared.lock();
-        let job = loop {
-            if let Some(job) = queues.encode.pop_front() {
-                break job;
-            }
-            if let Some(job) = queues.fold.pop_front() {
-                break job;
-            }
-            if queues.over {
-                return;
-            }
-            queues = shared.work.wait(queues).unwrap_or_else(PoisonError::into_inner);
-        };
-        drop(queues);
+    while let Some(job) = shared.sequencer.next_job() {
         match job {
             Job::Fold(ticket, raw, leaves) => {
                 let words_in_flight = raw.words();
@@ -485,32 +422,27 @@ fn work(shared: &Shared) {
                     ..
                 } = raw;
                 if let Some(words) = words {
-                    stream.events = shared.lock().spare_events.pop().unwrap_or_default();
+                    stream.events = shared.spare_events().pop().unwrap_or_default();
                     if let Err(error) = leaves.parse(&words, &mut stream.events) {
-                        shared.fail(io::Error::other(error));
+                        shared.sequencer.fail(io::Error::other(error));
                     }
                 }
                 fold(&mut stream.events, &mut folder);
                 if stream.events.is_sparse() {
                     let kept = stream.events.compacted();
-                    shared.lock().spare(std::mem::replace(&mut stream.events, kept));
+                    shared.spare(std::mem::replace(&mut stream.events, kept));
                 }
-                let mut queues = shared.lock();
-                queues.words -= words_in_flight;
-                drop(queues);
-                shared.room.notify_all();
-                shared.post(ticket, Post::Folded(Box::new((head, stream, leaves))));
+                shared.sequencer.finished(words_in_flight);
+                let folded = Post::Folded(Box::new((head, stream, leaves)));
+                shared.sequencer.post(ticket, folded);
             }
             Job::Encode(ticket, chunk, leaves) => {
                 let raw_bytes = 8 * chunk.size() as u64;
                 let payload = encode(&chunk.stream, chunk.head.begin, &leaves, &mut encoding);
-                let mut queues = shared.lock();
-                queues.encoded.insert(ticket, (chunk.head, raw_bytes, payload));
-                queues.words -= chunk.size();
-                queues.spare(chunk.stream.events);
-                drop(queues);
-                shared.room.notify_all();
-                shared.post.notify_one();
+                let words = chunk.size();
+                shared.spare(chunk.stream.events);
+                shared.sequencer.deliver(ticket, (chunk.head, raw_bytes, payload));
+                shared.sequencer.finished(words);
             }
         }
     }
@@ -560,7 +492,7 @@ impl<W: Write> Scribe<W> {
             }
             // What is left after a failure is taken off the list: nothing may come that it could wait for.
             while let Err(error) = self.write() {
-                self.shared.fail(error);
+                self.shared.sequencer.fail(error);
             }
             self.shared.written.store(self.writer.written(), Ordering::Relaxed);
         }
@@ -569,28 +501,14 @@ impl<W: Write> Scribe<W> {
 
     /// The posts whose turn it is; there may be none if chunks were encoded. `None` if no more will come.
     fn wait(&mut self) -> Option<Vec<Post>> {
-        let mut queues = self.shared.lock();
-        loop {
-            let mut posts = Vec::new();
-            while let Some(post) = queues.posts.remove(&self.next) {
-                self.next += 1;
-                posts.push(post);
-            }
-            let encoded = std::mem::take(&mut queues.encoded);
-            if !posts.is_empty() || !encoded.is_empty() {
-                self.encoded.extend(encoded);
-                return Some(posts);
-            }
-            if queues.broken {
-                return None;
-            }
-            queues = self.shared.post.wait(queues).unwrap_or_else(PoisonError::into_inner);
-        }
+        let arrived = self.shared.sequencer.wait(&mut self.next)?;
+        self.encoded.extend(arrived.delivered);
+        Some(arrived.posts)
     }
 
     /// Writes as far as everything is there. After a failure orders are only taken off the list.
     fn write(&mut self) -> io::Result<()> {
-        let failed = self.shared.lock().failed;
+        let failed = self.shared.sequencer.has_failed();
         while let Some(order) = self.orders.pop_front() {
             if let Order::Chunk(ticket) = order {
                 let Some((head, raw_bytes, payload)) = self.encoded.remove(&ticket) else {
@@ -658,14 +576,12 @@ impl<W: Write> Scribe<W> {
         let Some((open, leaves)) = self.chunks.remove(&thread) else {
             return;
         };
-        self.size -= open.size();
+        let words = open.size();
+        self.size -= words;
         self.orders.push_back(Order::Chunk(self.ticket));
-        let mut queues = self.shared.lock();
-        queues.words += open.size();
-        queues.encode.push_back(Job::Encode(self.ticket, open, leaves));
+        let job = Job::Encode(self.ticket, open, leaves);
+        self.shared.sequencer.submit_urgent(job, words);
         self.ticket += 1;
-        drop(queues);
-        self.shared.work.notify_one();
     }
 }
 

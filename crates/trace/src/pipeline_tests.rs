@@ -72,7 +72,7 @@ fn limits_hold_with_many_threads() {
                 pipeline.open.values().map(Raw::words).sum::<usize>()
             );
             most_open = most_open.max(pipeline.open_words);
-            most_in_flight = most_in_flight.max(pipeline.shared.lock().words);
+            most_in_flight = most_in_flight.max(pipeline.shared.sequencer.in_flight());
         }
     }
     assert!(
@@ -107,8 +107,7 @@ fn a_worker_that_panics_ends_the_recording() {
             stream,
         };
         let job = Job::Encode(u64::MAX, open, pipeline.leaves.clone());
-        pipeline.shared.lock().encode.push_back(job);
-        pipeline.shared.work.notify_one();
+        pipeline.shared.sequencer.submit_urgent(job, 0);
         let sent = (0..1000).try_for_each(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
             send(&mut pipeline, 1, 1 << 18, &mut random)
