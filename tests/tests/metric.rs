@@ -7,7 +7,8 @@
 //! What does not follow from the stated cache in any placement, and is not claimed: 261,189 misses of the matrix product (it is between 259,514 and 259,597), of
 //! which 157 are of `xx` (79 to 99), and all shares of temporal hits and spatial use. These are asserted as we define them (`docs/simulation.md`).
 
-use memtrail_tests::subject::Subject;
+use memtrail_tests::subject::{output, source_path, Subject};
+use memtrail_tests::tools;
 use serde_json::Value;
 
 const LIMIT: u64 = 1_000_000;
@@ -133,6 +134,38 @@ fn matrix_multiply() {
     );
     let why = refused.expect_err("a line would count twice for an object");
     assert!(why.contains("--charge all counts by reference"), "{why}");
+}
+
+/// The source table of descriptors tells files and lines, and the tuples of the kernel's loops point to them.
+#[test]
+fn descriptors_have_files_and_lines() {
+    let subject = Subject::new("metric-lines", "tests/metric/mm.c", &["-O1", "-g"], &["1"]);
+    let subject = subject.unwrap_or_else(|why| panic!("{why}"));
+    let memtrail = tools::memtrail().unwrap_or_else(|why| panic!("{why}"));
+    let mut dump = std::process::Command::new(memtrail);
+    let told = output(dump.args(["dump", "--descriptors"]).arg(&subject.recording));
+    let told = told.unwrap_or_else(|why| panic!("{why}"));
+    let source = std::fs::read_to_string(source_path("tests/metric/mm.c")).unwrap_or_else(|e| panic!("{e}"));
+    let references = [
+        ("y = m.xy[i][k]", "READ"),
+        ("z = m.xz[k][j]", "READ"),
+        ("x = m.xx[i][j]", "READ"),
+        ("m.xx[i][j] = y", "WRITE"),
+    ];
+    for (text, kind) in references {
+        let line = source.lines().position(|line| line.contains(text));
+        let line = line.unwrap_or_else(|| panic!("no {text}")) + 1;
+        let ending = format!(" mm.c:{line}");
+        let mut sources = told.lines().filter(|line| line.ends_with(&ending));
+        let one = sources.next().unwrap_or_else(|| panic!("no source of {text}"));
+        assert_eq!(sources.next(), None, "{text}");
+        let index = one.split([' ', ':']).nth(1).unwrap_or_default();
+        // 800 iterations of the inner loop, four accesses each, and that 800 times.
+        let inner = format!(", {kind}, ");
+        let ending = format!(", 4, {index}>>");
+        let nest = |line: &&str| line.starts_with("PRSD <") && line.contains(&inner) && line.ends_with(&ending);
+        assert_eq!(told.lines().filter(nest).count(), 1, "{text}");
+    }
 }
 
 /// References: x[i-1][k], a[i][k], b[i-1][k], x[i][k], its write; a[i][k] twice, b[i-1][k], b[i][k], its write.

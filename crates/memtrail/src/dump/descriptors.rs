@@ -5,10 +5,11 @@
 //! PRSD <base_address, base_address_shift, sequence_id, sequence_id_shift, PRSD_length, RSD or PRSD>
 //! IAD <address, event_type, sequence_id, source_table_index>
 //! ```
-//! The source table is told as it grows: index, instruction, size of the access, module and offset.
+//! The source table is told as it grows: index, instruction, size of the access, module and offset, file and line.
 use super::{output, written};
 use crate::args::DumpArgs;
 use crate::info::Recording;
+use crate::tables::names::{Code, Names};
 use memtrail_model::Kind;
 use memtrail_trace::{describe, stream, Descriptor, Ending, Known, Places, Source};
 use std::collections::HashMap;
@@ -72,6 +73,7 @@ fn tuple(descriptor: &Descriptor, index: usize, text: &mut String) {
 /// The source table so far.
 struct Table {
     places: Places,
+    names: Names,
     process: u32,
     sources: HashMap<(u32, Source), usize>,
 }
@@ -83,9 +85,23 @@ impl Table {
         let index = *self.sources.entry((self.process, source)).or_insert(next);
         if index == next {
             let name = self.places.name(self.process, source.pc);
-            writeln!(out, "source {index}: {:#x} size {} {name}", source.pc, source.size)?;
+            write!(out, "source {index}: {:#x} size {} {name}", source.pc, source.size)?;
+            match self.line(source.pc) {
+                Some(line) => writeln!(out, " {line}")?,
+                None => writeln!(out)?,
+            }
         }
         Ok(index)
+    }
+
+    /// The file and the line that an instruction was made from, `mm.c:63`.
+    fn line(&self, pc: u64) -> Option<String> {
+        let place = self.places.find(self.process, pc).ok()?;
+        let code = Code {
+            location: self.names.module(place.path)?.locate(place.offset),
+            ..Code::default()
+        };
+        code.short_line()
     }
 }
 
@@ -93,6 +109,7 @@ pub fn print(reader: &mut Recording, known: &Known, args: &DumpArgs) -> anyhow::
     let mut out = output();
     let mut table = Table {
         places: Places::new(known),
+        names: Names::new(known, Default::default()),
         process: 0,
         sources: HashMap::new(),
     };

@@ -6,7 +6,7 @@ pub mod args;
 mod feeders;
 mod json;
 mod lines;
-mod names;
+pub mod names;
 mod objects;
 mod references;
 mod rows;
