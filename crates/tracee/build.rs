@@ -2,7 +2,7 @@
 //! crate where its file is.
 //!
 //! The runtime is a package of its own outside the workspace: it is linked without the C
-//! library at a fixed address, and nothing of this build's settings may leak into that one.
+//! library to lie at any address, and nothing of this build's settings may leak into that one.
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +26,7 @@ fn main() {
         .expect("crates/tracee has a parent")
         .to_path_buf();
     for source in ["runtime", "translate", "plan", "ring", "model"] {
-        for part in ["src", "Cargo.toml", "build.rs", "link.ld", "Cargo.lock", ".cargo"] {
+        for part in ["src", "Cargo.toml", "build.rs", "image.ld", "Cargo.lock", ".cargo"] {
             let path = crates.join(source).join(part);
             if path.exists() {
                 println!("cargo:rerun-if-changed={}", path.display());

@@ -34,7 +34,7 @@ pub mod message;
 pub mod record;
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrail");
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 pub const PAGE: usize = 4096;
 /// Bytes of one buffer. 512 KB: an eighth of the faults of 64 KB, and still in a second-level cache of 1 MB.
@@ -54,13 +54,6 @@ pub const SLOTS_OFFSET: usize = PAGE;
 pub const SESSION_BYTES: usize = SLOTS_OFFSET + SLOTS * SLOT_BYTES;
 /// The longest record, in words, header included. Blocks are cut so that none is longer.
 pub const MAX_RECORD_WORDS: usize = 512;
-
-/// Where the runtime's image lives in every target. Linked there: it has no relocations.
-pub const IMAGE_BASE: u64 = 0x3000_0000_0000;
-/// Where the session file is mapped in every target.
-pub const SESSION_BASE: u64 = 0x3100_0000_0000;
-/// Where the tracer maps the [`Boot`] page of a new image.
-pub const BOOT_BASE: u64 = 0x30f0_0000_0000;
 
 pub const fn slot_offset(slot: usize) -> usize {
     SLOTS_OFFSET + slot * SLOT_BYTES
@@ -240,7 +233,8 @@ const _: () = assert!(core::mem::size_of::<Session>() <= PAGE);
 const _: () = assert!(core::mem::size_of::<Slot>() <= PAGE);
 const _: () = assert!(MAX_RECORD_WORDS * 4 <= BUFFER_WORDS);
 
-/// What the tracer hands to a freshly injected image, at [`BOOT_BASE`]; `rdi` points to it at the entry.
+/// What the tracer hands to a freshly injected image, in a page of its own; `rdi` points to it at
+/// the entry. The tracer chooses where image, boot page and session lie, anew for each target.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Boot {
@@ -253,6 +247,11 @@ pub struct Boot {
     pub registers: [u64; 18],
     pub fs_base: u64,
     pub gs_base: u64,
+    /// Where the session file is mapped.
+    pub session: u64,
+    /// Free addresses in which the runtime maps what else it needs.
+    pub room: u64,
+    pub room_end: u64,
 }
 
 /// Order of [`Boot::registers`]: hardware numbers 0–15, then the instruction pointer and the flags.

@@ -1,6 +1,6 @@
 //! The producer's side of the rings.
 use crate::cache::{paths, CACHE};
-use crate::heap;
+use crate::space;
 use crate::sys;
 use crate::thread::Thread;
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -9,19 +9,34 @@ use memtrail_ring::{self as ring, collector, record, slot_kind, slot_state, Path
 /// [`Thread::slot`] of a thread that nobody listens to.
 const NO_SLOT: usize = usize::MAX;
 
+/// Where the tracer has mapped the session file. Set once, before anything else is done.
+static SESSION: AtomicU64 = AtomicU64::new(0);
+
+/// # Safety
+/// The whole session file is mapped at `address`, for the life of the process.
+pub unsafe fn use_session_at(address: u64) {
+    SESSION.store(address, Relaxed);
+}
+
+/// The address `offset` bytes into the session.
+fn in_session(offset: usize) -> u64 {
+    SESSION.load(Relaxed) + offset as u64
+}
+
 pub fn session() -> &'static Session {
-    // SAFETY: the tracer maps the session here before the image runs, for the life of the process.
-    unsafe { &*(ring::SESSION_BASE as *const Session) }
+    // SAFETY: see `use_session_at`.
+    unsafe { &*(in_session(0) as *const Session) }
 }
 
 pub fn slot(index: usize) -> &'static Slot {
+    assert!(index < ring::SLOTS);
     // SAFETY: as above; every index below SLOTS lies in the mapping.
-    unsafe { &*((ring::SESSION_BASE as usize + ring::slot_offset(index)) as *const Slot) }
+    unsafe { &*(in_session(ring::slot_offset(index)) as *const Slot) }
 }
 
-fn buffer_address(index: usize, n: u64) -> u64 {
-    let offset = ring::slot_offset(index) + ring::buffer_offset((n % ring::BUFFERS as u64) as usize);
-    ring::SESSION_BASE + offset as u64
+/// Where buffer number `n` of a slot lies.
+pub fn buffer_address(index: usize, n: u64) -> u64 {
+    in_session(ring::slot_offset(index) + ring::buffer_offset((n % ring::BUFFERS as u64) as usize))
 }
 
 /// Is anybody draining? Notices a collector that died without a word; whoever notices first says so.
@@ -99,7 +114,7 @@ pub fn open(t: &mut Thread, process: u32) {
     if !collector_alive() {
         // Nobody would give a slot back: what the code writes goes to a buffer of its own.
         t.slot = NO_SLOT;
-        t.buffer = heap::region(ring::BUFFER_STRIDE, sys::PROT_READ | sys::PROT_WRITE);
+        t.buffer = space::region(ring::BUFFER_STRIDE, sys::PROT_READ | sys::PROT_WRITE);
         sys::protect(t.buffer + ring::BUFFER_BYTES as u64, ring::PAGE, 0);
         t.cursor = t.buffer;
         return;
@@ -121,7 +136,7 @@ pub fn open(t: &mut Thread, process: u32) {
 pub fn close(t: &mut Thread) {
     if t.slot == NO_SLOT {
         let buffer = core::mem::take(&mut t.buffer);
-        sys::unmap(buffer, ring::BUFFER_STRIDE);
+        space::close(buffer, ring::BUFFER_STRIDE);
         return;
     }
     let c = slot(t.slot);

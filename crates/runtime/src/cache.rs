@@ -15,6 +15,7 @@ use crate::hooks::Hook;
 use crate::lock::Lock;
 use crate::maps;
 use crate::process;
+use crate::space;
 use crate::sys;
 use crate::thread::{set_table, unset_table};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,8 @@ const ARENA_BYTES: u64 = 32 << 20;
 const COLD_OFFSET: u64 = ARENA_BYTES / 8 * 5;
 /// Room kept free in both parts: no block is larger.
 const MARGIN: u64 = 64 << 10;
+/// AddressSanitizer's shadow begins at 0x7fff_8000: arenas of programs below it end before.
+const LOW_MEMORY_END: u64 = 0x7fe0_0000;
 /// Farthest an arena's end may be from the code it serves.
 const REACH: u64 = 0x7800_0000;
 
@@ -374,12 +377,13 @@ impl Cache {
         let want = if pc > 0x8000_0000 {
             pc - 0x5000_0000
         } else {
-            pc + 0x5000_0000
+            (pc + 0x5000_0000).min(LOW_MEMORY_END - ARENA_BYTES)
         } & !0x1f_ffff;
         let rwx = sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC;
-        let start = maps::hole(pc, want, ARENA_BYTES, REACH)
-            .and_then(|at| sys::map(at, ARENA_BYTES as usize, rwx))
-            .unwrap_or_else(|| heap::region(ARENA_BYTES as usize, rwx));
+        // Another thread may be faster; then the next hole is as good.
+        let place = |_| maps::hole(pc, want, ARENA_BYTES, REACH).and_then(|at| space::map_at(at, ARENA_BYTES, rwx));
+        let start = (0..16).find_map(place);
+        let start = start.unwrap_or_else(|| space::region(ARENA_BYTES as usize, rwx));
         let end = start + ARENA_BYTES;
         let cold = start + COLD_OFFSET;
         // Huge pages, if the kernel has any: fewer faults while the cache fills, fewer TLB misses afterwards.
@@ -497,7 +501,7 @@ impl Cache {
     fn keep(&mut self, code: &[u8]) -> u64 {
         const CHUNK: u64 = 1 << 18;
         if self.code_at + code.len() as u64 > self.code_end {
-            self.code_at = heap::region(CHUNK as usize, sys::PROT_READ | sys::PROT_WRITE);
+            self.code_at = space::region(CHUNK as usize, sys::PROT_READ | sys::PROT_WRITE);
             self.code_end = self.code_at + CHUNK;
         }
         let at = self.code_at;

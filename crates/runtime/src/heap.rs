@@ -1,27 +1,12 @@
-//! Memory of the runtime: own regions, away from where the target's mappings grow, and a
-//! small allocator over them.
+//! A small allocator over regions of the runtime's own ([`crate::space`]), and copying to and from
+//! the target's memory.
 //!
 //! Not to be used in a signal handler that interrupted the runtime itself: the lock might be held.
 use crate::lock::Lock;
+use crate::space;
 use crate::sys;
 use core::alloc::{GlobalAlloc, Layout};
 use core::arch::global_asm;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// Our mappings are placed upwards from here, so that the target's own layout stays what it would be.
-static NEXT: AtomicU64 = AtomicU64::new(0x3200_0000_0000);
-
-/// Fresh zeroed pages at an address of our choice.
-pub fn region(bytes: usize, prot: usize) -> u64 {
-    let bytes = (bytes + 4095) & !4095;
-    for _ in 0..64 {
-        let addr = NEXT.fetch_add(bytes as u64 + 0x1_0000, Relaxed);
-        if let Some(a) = sys::map(addr, bytes, prot) {
-            return a;
-        }
-    }
-    sys::die(&[b"out of memory: the kernel refused a mapping"])
-}
 
 const CHUNK: usize = 1 << 20;
 const CLASSES: usize = 16; // 16 bytes to 512 KB
@@ -57,7 +42,7 @@ unsafe impl GlobalAlloc for Global {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let c = class(layout);
         if c >= CLASSES {
-            return region(layout.size(), sys::PROT_READ | sys::PROT_WRITE) as *mut u8;
+            return space::region(layout.size(), sys::PROT_READ | sys::PROT_WRITE) as *mut u8;
         }
         let mut h = self.0.lock();
         if h.free[c] != 0 {
@@ -70,7 +55,7 @@ unsafe impl GlobalAlloc for Global {
         let align = size.min(4096);
         let mut at = (h.at + align - 1) & !(align - 1);
         if h.at == 0 || at + size > h.end {
-            at = region(CHUNK, sys::PROT_READ | sys::PROT_WRITE);
+            at = space::region(CHUNK, sys::PROT_READ | sys::PROT_WRITE);
             h.end = at + CHUNK as u64;
         }
         h.at = at + size;
@@ -79,8 +64,7 @@ unsafe impl GlobalAlloc for Global {
     unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
         let c = class(layout);
         if c >= CLASSES {
-            sys::unmap(p as u64, (layout.size() + 4095) & !4095);
-            return;
+            return space::close(p as u64, layout.size());
         }
         let mut h = self.0.lock();
         // SAFETY: the block is ours again and at least 16 bytes long.

@@ -30,10 +30,12 @@ mod frame;
 mod heap;
 mod hooks;
 mod lock;
+mod mappings;
 mod maps;
 mod notes;
 mod process;
 mod signals;
+mod space;
 mod sys;
 mod syscalls;
 mod thread;
@@ -44,11 +46,22 @@ use memtrail_ring::{self as ring, Boot, Probes};
 /// First steps in a new address space; returns into `rt_resume`.
 #[no_mangle]
 extern "C" fn rt_boot(boot: &Boot) {
+    // SAFETY: the tracer has mapped it there before it jumped to the image.
+    unsafe { buffer::use_session_at(boot.session) };
     let s = buffer::session();
     if boot.version != ring::VERSION || s.magic.load(Relaxed) != ring::MAGIC || s.version.load(Relaxed) != ring::VERSION
     {
         sys::die(&[b"the runtime and the collector differ in version; rebuild memtrail"]);
     }
+    let session = space::Range {
+        start: boot.session,
+        end: boot.session + ring::SESSION_BYTES as u64,
+    };
+    let room = space::Range {
+        start: boot.room,
+        end: boot.room_end,
+    };
+    space::begin(session, room);
     let probes = Probes::from_u32(s.probes.load(Relaxed)).unwrap_or(Probes::Naive);
     {
         let mut c = cache::CACHE.lock();
@@ -73,7 +86,7 @@ extern "C" fn rt_boot(boot: &Boot) {
     process::begin(boot.process, u32::MAX, how);
     buffer::open(t, boot.process);
     process::announce_thread(t.serial, t.tid);
-    sys::unmap(ring::BOOT_BASE, ring::PAGE);
+    sys::unmap(boot as *const Boot as u64, ring::PAGE);
     buffer::push_state(t);
     notes::image(t);
     dispatch::go_on(t);

@@ -6,17 +6,15 @@ use crate::buffer;
 use crate::heap;
 use crate::maps;
 use crate::process;
+use crate::space;
 use crate::sys;
 use crate::thread::{Thread, RDI, RDX, RSI};
 use core::sync::atomic::{AtomicU64, Ordering::*};
-use memtrail_ring::{self as ring, record};
+use memtrail_ring::record;
 use memtrail_translate::Marker;
 
 /// The next number. Threads, and processes that share this memory, have it in common.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
-
-/// Our own mappings at the start lie in here.
-const OURS: core::ops::Range<u64> = ring::IMAGE_BASE..0x4000_0000_0000;
 
 /// Longest name a marker may give.
 const MOST_NAME: usize = 1024;
@@ -44,7 +42,7 @@ pub fn image(t: &mut Thread) {
     }
     write(t, record::UNMAPPED, [0, u64::MAX]);
     maps::each(&mut |r, path| {
-        if !OURS.contains(&r.start) {
+        if !space::is_ours(r.start) {
             let protection = r.read as u64 | (r.write as u64) << 1 | (r.exec as u64) << 2;
             mapped(t, r.start, r.end - r.start, protection, path, r.offset);
         }

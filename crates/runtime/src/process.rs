@@ -39,8 +39,7 @@ pub static PROCESS: Lock<Process> = Lock::new(Process {
 
 impl Process {
     fn buffer(&self) -> u64 {
-        let at = ring::slot_offset(self.slot) + ring::buffer_offset((self.produced % ring::BUFFERS as u64) as usize);
-        ring::SESSION_BASE + at as u64
+        buffer::buffer_address(self.slot, self.produced)
     }
 
     /// Append a message: head, then `words`, then `bytes` padded.
@@ -131,6 +130,12 @@ pub fn begin(serial: u32, parent: u32, how: u32) {
         ],
         &[],
     );
+}
+
+/// Tell the user something, by way of the collector.
+pub fn warn(parts: &[&[u8]]) {
+    let text = parts.concat();
+    PROCESS.lock().send(message::WARN, &[text.len() as u64], &text);
 }
 
 pub fn announce_thread(serial: u32, tid: u32) {

@@ -19,6 +19,7 @@ use crate::frame::{self, Fault, Ucontext};
 use crate::heap;
 use crate::hooks;
 use crate::process;
+use crate::space;
 use crate::sys;
 use crate::thread::{current, AltStack, PendingSignal, Thread, R15, RAX, RCX, RDI, RDX, RSI, RSP, SS_DISABLE};
 use core::sync::atomic::Ordering::*;
@@ -149,7 +150,8 @@ pub fn begin(t: &mut Thread) {
 }
 
 fn in_runtime(pc: u64) -> bool {
-    (ring::IMAGE_BASE..ring::BOOT_BASE).contains(&pc)
+    let image = space::image();
+    (image.start..image.end).contains(&pc)
 }
 
 /// The kernel's handler for everything.

@@ -3,9 +3,11 @@ use crate::buffer::{self, session};
 use crate::cache::{ANY_GUARDED, CACHE, GIVEN_UP};
 use crate::entry::{self, app_syscall, ABANDONED};
 use crate::heap;
+use crate::mappings;
 use crate::notes;
 use crate::process::{self, PROCESS};
 use crate::signals;
+use crate::space;
 use crate::sys;
 use crate::thread::{self, Thread, R10, R11, R8, R9, RAX, RCX, RDI, RDX, RSI, RSP};
 use core::sync::atomic::Ordering::*;
@@ -38,8 +40,9 @@ pub fn run(t: &mut Thread) {
         sys::RT_SIGACTION => signals::sigaction(t, a[0], a[1], a[2], a[3]),
         sys::RT_SIGPROCMASK => signals::sigprocmask(t, a[0], a[1], a[2], a[3]),
         sys::SIGALTSTACK => signals::sigaltstack(t, a[0], a[1]),
-        sys::MMAP | sys::MUNMAP | sys::MPROTECT | sys::MREMAP | sys::PKEY_MPROTECT => mapping(t, n, &a),
-        sys::BRK | sys::SHMAT | sys::SHMDT => segment(t, n, &a),
+        sys::MMAP | sys::MUNMAP | sys::MPROTECT | sys::MREMAP | sys::PKEY_MPROTECT => mappings::change(t, n, &a),
+        sys::BRK | sys::SHMAT | sys::SHMDT => mappings::segment(t, n, &a),
+        sys::MADVISE | sys::MSEAL | sys::REMAP_FILE_PAGES => mappings::treat(n, &a),
         sys::CLONE => clone(t, a[0], a[1], a[2], a[3], a[4]),
         sys::FORK => clone(t, 17, 0, 0, 0, 0),
         sys::VFORK => clone(t, 17 | CLONE_VM | CLONE_VFORK, 0, 0, 0, 0),
@@ -63,6 +66,12 @@ pub fn run(t: &mut Thread) {
 
 fn words(a: &[u64; 6]) -> [usize; 6] {
     a.map(|v| v as usize)
+}
+
+/// A call of the target's with its own arguments, which no signal interrupts.
+pub fn raw(n: usize, a: &[u64; 6]) -> isize {
+    // SAFETY: the target's own call with its own arguments.
+    unsafe { sys::call(n, words(a)) }
 }
 
 /// An ordinary call.
@@ -119,96 +128,6 @@ fn finish(t: &mut Thread, at: u64, r: isize) {
     t.regs[RCX] = at + 2;
     t.regs[R11] = t.flags;
     t.pc = at + 2;
-}
-
-fn page_up(v: u64) -> u64 {
-    v.saturating_add(4095) & !4095
-}
-
-/// Calls that change mappings: code in the range dies first.
-fn mapping(t: &mut Thread, n: usize, a: &[u64; 6]) -> isize {
-    let mut name = [0; 4096];
-    let anonymous = n != sys::MMAP || a[3] & 0x20 != 0 || t.unrecorded;
-    let source = if anonymous {
-        &[]
-    } else {
-        notes::file_name(a[4], &mut name)
-    };
-    // The lock is held over the call, so that no other thread translates from a mapping in flux.
-    let mut cache = CACHE.lock();
-    match n {
-        sys::MMAP => {
-            let r = raw(n, a);
-            if !sys::is_error(r) {
-                let (start, end) = (r as u64, r as u64 + page_up(a[1]));
-                cache.invalidate(start, end);
-                process::note_unmap(start, end);
-                notes::mapped(
-                    t,
-                    start,
-                    end - start,
-                    a[2] & 7,
-                    source,
-                    if anonymous { 0 } else { a[5] },
-                );
-            }
-            r
-        }
-        sys::MREMAP => {
-            let r = raw(n, a);
-            if !sys::is_error(r) {
-                cache.invalidate(a[0], a[0] + page_up(a[1]));
-                cache.invalidate(r as u64, r as u64 + page_up(a[2]));
-                process::note_unmap(a[0], a[0] + page_up(a[1]));
-                let moved = [a[0], page_up(a[1]), r as u64, page_up(a[2])];
-                notes::write(t, record::REMAPPED, moved);
-            }
-            r
-        }
-        _ => {
-            let end = a[0].saturating_add(page_up(a[1]));
-            let r = raw(n, a);
-            if !sys::is_error(r) || n == sys::MPROTECT {
-                cache.invalidate(a[0], end);
-                if n == sys::MUNMAP {
-                    process::note_unmap(a[0], end);
-                    notes::write(t, record::UNMAPPED, [a[0], end - a[0]]);
-                }
-            }
-            r
-        }
-    }
-}
-
-/// brk, shmat and shmdt. Under the same lock, so that notes are numbered in the order in which it happened.
-fn segment(t: &mut Thread, n: usize, a: &[u64; 6]) -> isize {
-    let cache = CACHE.lock();
-    // A segment that is detached is as long as it was when it was attached: the kernel knows.
-    let bytes = |at: u64| {
-        let mut bytes = 0;
-        crate::maps::each(&mut |r, path| {
-            if r.start == at + bytes && path.starts_with(b"/SYSV") {
-                bytes += r.end - r.start;
-            }
-        });
-        bytes
-    };
-    let detached = if n == sys::SHMDT { bytes(a[0]) } else { 0 };
-    let r = raw(n, a);
-    match n {
-        _ if sys::is_error(r) => {}
-        sys::BRK if a[0] == 0 => {}
-        sys::BRK => notes::write(t, record::BREAK, [r as u64]),
-        sys::SHMDT => notes::write(t, record::UNMAPPED, [a[0], detached]),
-        _ => notes::mapped(t, r as u64, bytes(r as u64), 3, b"/SYSV", 0),
-    }
-    drop(cache);
-    r
-}
-
-fn raw(n: usize, a: &[u64; 6]) -> isize {
-    // SAFETY: the target's own call with its own arguments.
-    unsafe { sys::call(n, words(a)) }
 }
 
 fn arch_prctl(t: &mut Thread, code: u64, addr: u64) -> isize {
@@ -328,9 +247,11 @@ fn fork(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64) 
     let process = PROCESS.lock();
     let areas = thread::AREAS.lock();
     let heap = heap::hold();
+    let space = space::hold();
     let parent = process.serial;
     let number = notes::before_fork(t);
     let r = raw(sys::CLONE, &[flags, 0, ptid, ctid, tls, 0]);
+    drop(space);
     drop(heap);
     drop(areas);
     drop(process);

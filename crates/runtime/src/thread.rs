@@ -2,9 +2,9 @@
 //!
 //! The head of the structure is the contract with translated code ([`memtrail_translate::layout`]) and with
 //! the assembly in `entry.rs`; constant assertions tie the three together.
-use crate::heap;
 use crate::hooks;
 use crate::lock::Lock;
+use crate::space;
 use crate::sys;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -171,7 +171,7 @@ pub fn new_tables() {
             sys::die(&[b"memfd_create failed in the target"]);
         }
         sys::call(77, [fd as usize, TABLES_BYTES, 0, 0, 0, 0]);
-        let at = heap::region(TABLES_BYTES, rw);
+        let at = space::region(TABLES_BYTES, rw);
         let r = sys::call(
             sys::MMAP,
             [
@@ -191,7 +191,7 @@ pub fn new_tables() {
     };
     let old = TABLES.swap(addr, SeqCst);
     if old != 0 {
-        sys::unmap(old, TABLES_BYTES);
+        space::close(old, TABLES_BYTES);
     }
     clear_tables();
 }
@@ -246,7 +246,7 @@ impl Thread {
     /// A new thread area. The ring slot is claimed separately, by the thread itself.
     pub fn new(serial: u32) -> &'static mut Thread {
         let old = free_area();
-        let base = old.unwrap_or_else(|| heap::region(AREA_BYTES, sys::PROT_READ | sys::PROT_WRITE));
+        let base = old.unwrap_or_else(|| space::region(AREA_BYTES, sys::PROT_READ | sys::PROT_WRITE));
         map_tables(base);
         let guard = base + TABLES_END as u64;
         let stack = guard + GUARD as u64;

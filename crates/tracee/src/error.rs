@@ -27,6 +27,8 @@ pub enum Error {
     Died { pid: i32, how: String },
     #[error("process {pid} stopped in a way that was not expected (wait status {status:#x})")]
     UnexpectedStop { pid: i32, status: i32 },
+    #[error("process {pid} leaves no room in its address space for memtrail's runtime")]
+    NoRoom { pid: i32 },
     #[error("the runtime image is damaged: {0}")]
     BadImage(&'static str),
 }

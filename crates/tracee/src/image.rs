@@ -1,16 +1,16 @@
-//! The runtime's ELF image: which parts go where.
+//! ELF files: the runtime's image, and what the headers of programs say.
 use crate::Error;
 use memtrail_ring::PAGE;
+use object::elf::{self, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader, Rela, SectionHeader};
+use object::LittleEndian as Le;
 
-const PT_LOAD: u32 = 1;
-const PF_X: u32 = 1;
-const PF_W: u32 = 2;
-const PF_R: u32 = 4;
+type Header = FileHeader64<Le>;
 
-/// One loadable part.
+/// One loadable part. Addresses count from the beginning of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    pub vaddr: u64,
+    pub address: u64,
     pub offset: u64,
     pub file_bytes: u64,
     pub memory_bytes: u64,
@@ -19,21 +19,31 @@ pub(crate) struct Segment {
 
 impl Segment {
     pub fn page(&self) -> u64 {
-        page_floor(self.vaddr)
+        page_floor(self.address)
     }
     /// Bytes from [`Segment::page`] to the end of what the file holds.
     pub fn file_span(&self) -> u64 {
-        self.vaddr - self.page() + self.file_bytes
+        self.address - self.page() + self.file_bytes
     }
     pub fn memory_span(&self) -> u64 {
-        self.vaddr - self.page() + self.memory_bytes
+        self.address - self.page() + self.memory_bytes
+    }
+    /// Where in the file the eight bytes at `address` stand, if they are in this segment.
+    fn word_at(&self, address: u64) -> Option<usize> {
+        let within = address.checked_sub(self.address)?;
+        let inside = within.checked_add(8)? <= self.file_bytes;
+        inside.then_some((self.offset + within) as usize)
     }
 }
 
+/// The runtime's image: linked to address 0, to lie anywhere.
 #[derive(Debug)]
 pub(crate) struct Image {
+    file: &'static [u8],
     pub entry: u64,
     pub segments: Vec<Segment>,
+    /// Words that hold an address of the image: where in the file, and which.
+    addresses: Vec<(usize, u64)>,
 }
 
 pub(crate) fn page_floor(v: u64) -> u64 {
@@ -43,65 +53,86 @@ pub(crate) fn page_ceil(v: u64) -> u64 {
     page_floor(v + PAGE as u64 - 1)
 }
 
-fn field<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Error> {
-    bytes
-        .get(at..at.saturating_add(N))
-        .and_then(|s| s.try_into().ok())
-        .ok_or(Error::BadImage("it is too short"))
-}
-fn half(bytes: &[u8], at: usize) -> Result<u16, Error> {
-    Ok(u16::from_le_bytes(field(bytes, at)?))
-}
-fn word(bytes: &[u8], at: usize) -> Result<u32, Error> {
-    Ok(u32::from_le_bytes(field(bytes, at)?))
-}
-fn long(bytes: &[u8], at: usize) -> Result<u64, Error> {
-    Ok(u64::from_le_bytes(field(bytes, at)?))
-}
-
 impl Image {
-    pub fn parse(bytes: &[u8]) -> Result<Image, Error> {
-        if bytes.get(..4) != Some(b"\x7fELF") {
-            return Err(Error::BadImage("it is not an ELF file"));
-        }
-        let table = long(bytes, 32)? as usize;
-        let (size, count) = (half(bytes, 54)? as usize, half(bytes, 56)? as usize);
+    pub fn parse(file: &'static [u8]) -> Result<Image, Error> {
+        let bad = |_| Error::BadImage("it is not an ELF file, or not a whole one");
+        let header = Header::parse(file).map_err(bad)?;
+        let endian = header.endian().map_err(bad)?;
         let mut segments = Vec::new();
-        for i in 0..count {
-            let at = table + i * size;
-            if word(bytes, at)? != PT_LOAD {
-                continue;
+        for p in header.program_headers(endian, file).map_err(bad)? {
+            if p.p_type(endian) == elf::PT_LOAD {
+                segments.push(loadable(p, file)?);
             }
-            let flags = word(bytes, at + 4)?;
-            let segment = Segment {
-                offset: long(bytes, at + 8)?,
-                vaddr: long(bytes, at + 16)?,
-                file_bytes: long(bytes, at + 32)?,
-                memory_bytes: long(bytes, at + 40)?,
-                prot: prot(flags),
-            };
-            let page = PAGE as u64;
-            if segment.offset % page != segment.vaddr % page || segment.file_bytes > segment.memory_bytes {
-                return Err(Error::BadImage("a segment cannot be mapped"));
-            }
-            segments.push(segment);
         }
         if segments.is_empty() {
             return Err(Error::BadImage("it has nothing to load"));
         }
+        let mut addresses = Vec::new();
+        for section in header.section_headers(endian, file).map_err(bad)? {
+            if section.sh_type(endian) == elf::SHT_REL {
+                return Err(Error::BadImage("it has relocations without addends"));
+            }
+            let Some((relocations, _)) = section.rela(endian, file).map_err(bad)? else {
+                continue;
+            };
+            for r in relocations {
+                if r.r_type(endian, false) != elf::R_X86_64_RELATIVE {
+                    return Err(Error::BadImage("a relocation needs more than the image's address"));
+                }
+                let at = segments.iter().find_map(|s| s.word_at(r.r_offset(endian)));
+                let at = at.ok_or(Error::BadImage("a relocation lies outside the image"))?;
+                addresses.push((at, r.r_addend(endian) as u64));
+            }
+        }
         Ok(Image {
-            entry: long(bytes, 24)?,
+            file,
+            entry: header.e_entry(endian),
             segments,
+            addresses,
         })
     }
+
+    /// Bytes of address space that the image takes.
+    pub fn span(&self) -> u64 {
+        let ends = self.segments.iter().map(|s| s.page() + page_ceil(s.memory_span()));
+        ends.max().unwrap_or(0)
+    }
+
+    /// The file as it must be mapped for an image that lies at `base`: nothing is left to relocate.
+    pub fn placed_at(&self, base: u64) -> Vec<u8> {
+        let mut file = self.file.to_vec();
+        for &(at, address) in &self.addresses {
+            file[at..at + 8].copy_from_slice(&(base + address).to_le_bytes());
+        }
+        file
+    }
+}
+
+fn loadable(p: &elf::ProgramHeader64<Le>, file: &[u8]) -> Result<Segment, Error> {
+    let segment = Segment {
+        offset: p.p_offset(Le),
+        address: p.p_vaddr(Le),
+        file_bytes: p.p_filesz(Le),
+        memory_bytes: p.p_memsz(Le),
+        prot: prot(p.p_flags(Le)),
+    };
+    let page = PAGE as u64;
+    let file_end = segment.offset.checked_add(segment.file_bytes);
+    if segment.offset % page != segment.address % page
+        || segment.file_bytes > segment.memory_bytes
+        || file_end.is_none_or(|end| end > file.len() as u64)
+    {
+        return Err(Error::BadImage("a segment cannot be mapped"));
+    }
+    Ok(segment)
 }
 
 fn prot(flags: u32) -> i32 {
     let mut prot = 0;
     for (flag, bit) in [
-        (PF_R, libc::PROT_READ),
-        (PF_W, libc::PROT_WRITE),
-        (PF_X, libc::PROT_EXEC),
+        (elf::PF_R, libc::PROT_READ),
+        (elf::PF_W, libc::PROT_WRITE),
+        (elf::PF_X, libc::PROT_EXEC),
     ] {
         if flags & flag != 0 {
             prot |= bit;
@@ -114,30 +145,24 @@ pub(crate) const NOT_ELF: &str = "not an ELF program";
 
 /// The loader (PT_INTERP) that a 64-bit ELF file names.
 pub(crate) fn loader(file: &[u8]) -> Option<&[u8]> {
-    const PT_INTERP: u32 = 3;
     if wrong_machine(file).is_some() {
         return None;
     }
-    let table = long(file, 32).ok()? as usize;
-    let (size, count) = (half(file, 54).ok()? as usize, half(file, 56).ok()? as usize);
-    let headers = (0..count).map(|i| table.saturating_add(i * size));
-    let at = headers.into_iter().find(|&at| word(file, at).ok() == Some(PT_INTERP))?;
-    let offset = long(file, at + 8).ok()? as usize;
-    let path = file.get(offset..)?.split(|&b| b == 0).next()?;
+    let header = Header::parse(file).ok()?;
+    let segments = header.program_headers(Le, file).ok()?;
+    let path = segments.iter().find_map(|p| p.interpreter(Le, file).ok()?)?;
     (!path.is_empty()).then_some(path)
 }
 
 /// Why a program's ELF header says that it cannot be recorded.
 pub(crate) fn wrong_machine(header: &[u8]) -> Option<String> {
-    const CLASS_64: u8 = 2;
-    const X86_64: u16 = 62;
-    const I386: u16 = 3;
-    if header.get(..4) != Some(b"\x7fELF") {
+    if header.get(..4) != Some(&elf::ELFMAG) {
         return Some(NOT_ELF.to_string());
     }
-    match (header.get(4), half(header, 18).ok()) {
-        (Some(&CLASS_64), Some(X86_64)) => None,
-        (_, Some(I386)) => Some("a 32-bit program".to_string()),
+    let machine = header.get(18..20).map(|b| u16::from_le_bytes([b[0], b[1]]));
+    match (header.get(4), machine) {
+        (Some(&elf::ELFCLASS64), Some(elf::EM_X86_64)) => None,
+        (_, Some(elf::EM_386)) => Some("a 32-bit program".to_string()),
         (_, machine) => Some(format!(
             "a program for another machine (ELF machine {})",
             machine.unwrap_or(0)
@@ -152,18 +177,37 @@ mod tests {
     #[test]
     fn the_built_runtime_can_be_mapped() {
         let image = Image::parse(crate::IMAGE).unwrap();
-        assert!(image
-            .segments
-            .iter()
-            .any(|s| s.prot & libc::PROT_EXEC != 0 && s.vaddr <= image.entry));
+        let holds_entry = |s: &&Segment| (s.address..s.address + s.file_bytes).contains(&image.entry);
+        let text = image.segments.iter().find(holds_entry).unwrap();
+        assert_ne!(text.prot & libc::PROT_EXEC, 0);
         for s in &image.segments {
-            assert!(s.vaddr >= memtrail_ring::IMAGE_BASE);
-            assert!(s.vaddr + s.memory_bytes <= memtrail_ring::BOOT_BASE);
+            assert!(s.address + s.memory_bytes <= image.span());
             assert_ne!(
                 s.prot & (libc::PROT_WRITE | libc::PROT_EXEC),
                 libc::PROT_WRITE | libc::PROT_EXEC
             );
         }
+    }
+
+    #[test]
+    fn a_placed_image_holds_its_own_addresses() {
+        let image = Image::parse(crate::IMAGE).unwrap();
+        assert!(
+            image.addresses.len() > 100,
+            "vtables and tables of texts hold addresses"
+        );
+        let base = 0x5500_0000_0000;
+        let placed = image.placed_at(base);
+        assert_eq!(placed.len(), crate::IMAGE.len());
+        let mut changed = 0;
+        for (at, address) in &image.addresses {
+            let word = u64::from_le_bytes(placed[*at..at + 8].try_into().unwrap());
+            assert_eq!(word, base + address);
+            assert!(*address <= image.span());
+            changed += 8;
+        }
+        let different = placed.iter().zip(crate::IMAGE).filter(|(a, b)| a != b).count();
+        assert!(different <= changed, "{different} bytes differ, {changed} may");
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! Putting the runtime into a program that has just been exec'd.
 //!
 //! The image is mapped from a memfd of ours that the target opens through `/proc`, so its pages
-//! are shared by all targets and nothing is copied. The boot page is mapped first and lends its
+//! are shared by all targets that have it at one address, which nearly always are all. The boot page is mapped first and lends its
 //! space to the path names, so neither the target's stack nor its data is ever written.
 use crate::image::{page_ceil, Image, Segment};
+use crate::place::Place;
 use crate::remote::Remote;
 use crate::stopped::{wait, Event, Stopped};
 use crate::{sys, Error, IMAGE};
-use memtrail_ring::{Boot, BOOT_BASE, PAGE, SESSION_BASE, SESSION_BYTES, VERSION};
+use memtrail_ring::{Boot, PAGE, SESSION_BYTES, VERSION};
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -18,8 +20,9 @@ const NO_FILE: u64 = u64::MAX;
 /// What is put into targets: the image and the session, as files of this process.
 #[derive(Debug)]
 pub struct Payload {
-    file: File,
     image: Image,
+    /// The image as it must be mapped at an address, for each address at which a target has it.
+    placed: RefCell<Vec<(u64, File)>>,
     session: RawFd,
 }
 
@@ -33,16 +36,28 @@ pub struct Serials {
 impl Payload {
     /// `session` must stay open for as long as the payload is used.
     pub fn new(session: &OwnedFd) -> Result<Payload, Error> {
+        Ok(Payload {
+            image: Image::parse(IMAGE)?,
+            placed: RefCell::default(),
+            session: session.as_raw_fd(),
+        })
+    }
+
+    /// A file of ours that holds the image for targets that have it at `base`.
+    fn placed_at(&self, base: u64) -> Result<RawFd, Error> {
+        let mut placed = self.placed.borrow_mut();
+        if let Some((_, file)) = placed.iter().find(|(b, _)| *b == base) {
+            return Ok(file.as_raw_fd());
+        }
         let mut file = File::from(sys::memfd(c"memtrail-runtime")?);
-        file.write_all(IMAGE).map_err(|source| Error::System {
+        let written = file.write_all(&self.image.placed_at(base));
+        written.map_err(|source| Error::System {
             call: "writing the runtime image",
             source,
         })?;
-        Ok(Payload {
-            file,
-            image: Image::parse(IMAGE)?,
-            session: session.as_raw_fd(),
-        })
+        let fd = file.as_raw_fd();
+        placed.push((base, file));
+        Ok(fd)
     }
 }
 
@@ -60,17 +75,19 @@ pub fn inject(mut target: Stopped, payload: &Payload, serials: Serials) -> Resul
 
 fn prepare(target: &mut Stopped, payload: &Payload, serials: Serials) -> Result<i32, Error> {
     finish_exec(target)?;
+    let place = Place::find(target.tid(), payload.image.span())?;
+    let file = payload.placed_at(place.image)?;
     let mut remote = Remote::begin(target)?;
-    map_anonymous(&mut remote, BOOT_BASE, PAGE as u64)?;
-    let image = open(&mut remote, payload.file.as_raw_fd(), libc::O_RDONLY)?;
+    map_anonymous(&mut remote, place.boot, PAGE as u64)?;
+    let image = open(&mut remote, place.boot, file, libc::O_RDONLY)?;
     for segment in &payload.image.segments {
-        map_segment(&mut remote, segment, image)?;
+        map_segment(&mut remote, segment, place.image, image)?;
     }
     remote.call("close", libc::SYS_close, [image, 0, 0, 0, 0, 0])?;
-    let session = open(&mut remote, payload.session, libc::O_RDWR)?;
+    let session = open(&mut remote, place.boot, payload.session, libc::O_RDWR)?;
     map(
         &mut remote,
-        SESSION_BASE,
+        place.session,
         SESSION_BYTES as u64,
         libc::PROT_READ | libc::PROT_WRITE,
         libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE,
@@ -78,11 +95,11 @@ fn prepare(target: &mut Stopped, payload: &Payload, serials: Serials) -> Result<
     )?;
     remote.call("close", libc::SYS_close, [session, 0, 0, 0, 0, 0])?;
     let saved = *remote.saved();
-    remote.write(BOOT_BASE, &boot_page(&saved, serials))?;
+    remote.write(place.boot, &boot_page(&saved, serials, &place))?;
     let signal = remote.end()?;
     let mut regs = saved;
-    regs.rip = payload.image.entry;
-    regs.rdi = BOOT_BASE;
+    regs.rip = place.image + payload.image.entry;
+    regs.rdi = place.boot;
     regs.orig_rax = u64::MAX;
     target.set_registers(&regs)?;
     Ok(signal)
@@ -132,34 +149,35 @@ fn map_anonymous(remote: &mut Remote, addr: u64, bytes: u64) -> Result<(), Error
     map(remote, addr, bytes, prot, ANONYMOUS, (NO_FILE, 0))
 }
 
-fn map_segment(remote: &mut Remote, s: &Segment, image: u64) -> Result<(), Error> {
+fn map_segment(remote: &mut Remote, s: &Segment, base: u64, image: u64) -> Result<(), Error> {
+    let page = base + s.page();
     let (file_end, memory_end) = (page_ceil(s.file_span()), page_ceil(s.memory_span()));
     if s.file_bytes > 0 {
-        let offset = s.offset - (s.vaddr - s.page());
+        let offset = s.offset - (s.address - s.page());
         let flags = libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE;
-        map(remote, s.page(), file_end, s.prot, flags, (image, offset))?;
+        map(remote, page, file_end, s.prot, flags, (image, offset))?;
         if s.memory_bytes > s.file_bytes {
             let tail = vec![0; (file_end - s.file_span()) as usize];
-            remote.write(s.page() + s.file_span(), &tail)?;
+            remote.write(page + s.file_span(), &tail)?;
         }
     }
     let mapped = if s.file_bytes > 0 { file_end } else { 0 };
     if memory_end > mapped {
-        map_anonymous(remote, s.page() + mapped, memory_end - mapped)?;
+        map_anonymous(remote, page + mapped, memory_end - mapped)?;
     }
     Ok(())
 }
 
-/// Opens, in the target, a file this process has open as `fd`.
-fn open(remote: &mut Remote, fd: RawFd, flags: i32) -> Result<u64, Error> {
+/// Opens, in the target, a file this process has open as `fd`. `page` is lent to its path.
+fn open(remote: &mut Remote, page: u64, fd: RawFd, flags: i32) -> Result<u64, Error> {
     let path = format!("/proc/{}/fd/{fd}\0", std::process::id());
-    remote.write(BOOT_BASE, path.as_bytes())?;
+    remote.write(page, path.as_bytes())?;
     let flags = (flags | libc::O_CLOEXEC) as u64;
-    remote.call("open", libc::SYS_open, [BOOT_BASE, flags, 0, 0, 0, 0])
+    remote.call("open", libc::SYS_open, [page, flags, 0, 0, 0, 0])
 }
 
 /// The boot page's bytes: [`Boot`] in the target's (our own) layout, the rest zero.
-fn boot_page(regs: &libc::user_regs_struct, serials: Serials) -> Vec<u8> {
+fn boot_page(regs: &libc::user_regs_struct, serials: Serials, place: &Place) -> Vec<u8> {
     let registers = [
         regs.rax,
         regs.rcx,
@@ -184,7 +202,9 @@ fn boot_page(regs: &libc::user_regs_struct, serials: Serials) -> Vec<u8> {
     for half in [VERSION, serials.thread, serials.process, 0] {
         page.extend_from_slice(&half.to_le_bytes());
     }
-    for word in registers.iter().chain([&regs.fs_base, &regs.gs_base]) {
+    let bases = [regs.fs_base, regs.gs_base];
+    let places = [place.session, place.room, place.room_end];
+    for word in registers.iter().chain(&bases).chain(&places) {
         page.extend_from_slice(&word.to_le_bytes());
     }
     debug_assert_eq!(page.len(), std::mem::size_of::<Boot>());
@@ -195,4 +215,7 @@ fn boot_page(regs: &libc::user_regs_struct, serials: Serials) -> Vec<u8> {
 // The bytes above are laid out by hand; these tie them to the type.
 const _: () = assert!(std::mem::offset_of!(Boot, registers) == 16);
 const _: () = assert!(std::mem::offset_of!(Boot, fs_base) == 16 + 18 * 8);
-const _: () = assert!(std::mem::size_of::<Boot>() == 16 + 20 * 8);
+const _: () = assert!(std::mem::offset_of!(Boot, session) == 16 + 20 * 8);
+const _: () = assert!(std::mem::offset_of!(Boot, room) == 16 + 21 * 8);
+const _: () = assert!(std::mem::offset_of!(Boot, room_end) == 16 + 22 * 8);
+const _: () = assert!(std::mem::size_of::<Boot>() == 16 + 23 * 8);

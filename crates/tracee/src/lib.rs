@@ -21,6 +21,7 @@ mod error;
 mod image;
 mod inject;
 mod launch;
+mod place;
 mod process;
 mod remote;
 mod signals;

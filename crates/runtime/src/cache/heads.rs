@@ -1,5 +1,5 @@
 //! The map from target addresses to translated code.
-use crate::heap;
+use crate::space;
 use crate::sys;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -70,7 +70,7 @@ impl Heads {
             (self.mask / 32 + 1) * 2
         };
         let bytes = 32 * (rows + 1);
-        let whole = heap::region((bytes + HUGE) as usize, sys::PROT_READ | sys::PROT_WRITE);
+        let whole = space::region((bytes + HUGE) as usize, sys::PROT_READ | sys::PROT_WRITE);
         let at = (whole + HUGE - 1) & !(HUGE - 1);
         // SAFETY: advice on our own memory.
         unsafe { sys::call(sys::MADVISE, [at as usize, (bytes & !4095) as usize, 14, 0, 0, 0]) };

@@ -1,0 +1,3 @@
+// UndefinedBehaviorSanitizer.
+// guest: build=dynamic scope=output flags=-pthread,-fsanitize=undefined
+#include "sanitized.h"
