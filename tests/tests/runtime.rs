@@ -43,3 +43,37 @@ fn what_is_not_the_targets_cannot_be_mapped_over() {
         .filter(|l| l.contains("where memtrail's runtime lies, and was refused"));
     assert_eq!(told.count(), 1, "{said}");
 }
+
+/// What `record` says at the end of the threads that it left out.
+fn left_out(said: &str) -> Vec<&str> {
+    said.lines()
+        .filter(|l| l.contains("not recorded: too many were alive"))
+        .collect()
+}
+
+#[test]
+fn threads_beyond_the_limit_run_on_unrecorded() {
+    let (whole, said) = recorded("threads_beyond_the_limit", &[]);
+    assert_eq!((whole.status, left_out(&said).len()), (0, 0), "{said}");
+    // One slot is the process's, one its first thread's, four are other threads'.
+    let (seen, said) = recorded("threads_beyond_the_limit", &["--slots", "6"]);
+    assert_eq!((seen.status, &seen.stdout), (0, &whole.stdout), "{said}");
+    assert_eq!(
+        left_out(&said),
+        ["memtrail: 8 threads were not recorded: too many were alive at once"]
+    );
+    assert_eq!(said.matches("some go on unrecorded").count(), 1, "{said}");
+}
+
+#[test]
+fn processes_beyond_the_limit_run_on_unrecorded() {
+    let (whole, said) = recorded("fork_and_wait", &[]);
+    assert_eq!((whole.status, left_out(&said).len()), (0, 0), "{said}");
+    // Of two children, one after the other, none finds a slot.
+    let (seen, said) = recorded("fork_and_wait", &["--slots", "2"]);
+    assert_eq!((seen.status, &seen.stdout), (0, &whole.stdout), "{said}");
+    assert_eq!(
+        left_out(&said),
+        ["memtrail: 2 threads were not recorded: too many were alive at once"]
+    );
+}

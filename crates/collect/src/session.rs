@@ -94,7 +94,13 @@ impl Session {
         // Serials 0 go to the launched process and its first thread.
         set(&h.next_thread, 1);
         set(&h.next_process, 1);
+        set(&h.slots, SLOTS as u32);
         h.magic.store(MAGIC, Ordering::Release);
+    }
+
+    /// Lets no more than `slots` threads and processes be recorded at once: for tests.
+    pub fn limit_slots(&self, slots: u32) {
+        self.header().slots.store(slots, Ordering::Relaxed);
     }
 
     /// Notes what these functions do. Without, no function is hooked.

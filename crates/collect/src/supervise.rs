@@ -29,6 +29,8 @@ pub enum Notice {
     Waiting,
     /// Draining failed; the target goes on unrecorded.
     Failed,
+    /// How many threads were not recorded because too many were alive at once.
+    ThreadsLeftOut(u32),
 }
 
 /// Why a recording ended before its target did.
@@ -149,6 +151,10 @@ pub fn record<S: Sink>(
     // Only now: threads that are told to go on alone write over what the drain was reading.
     session.abandon();
     memtrail_tracee::interrupts(None);
+    let left_out = session.header().unrecorded_threads.load(Ordering::Relaxed);
+    if left_out > 0 {
+        (supervisor.notice)(Notice::ThreadsLeftOut(left_out));
+    }
     Ok(Outcome {
         drained: drained.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
         ended: supervisor.ended,

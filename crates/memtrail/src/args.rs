@@ -226,6 +226,9 @@ pub struct RecordArgs {
     /// Most memory for compressing, in MB; the target waits rather than that it is exceeded.
     #[arg(long, value_name = "MB", default_value_t = DEFAULT_MEMORY, value_parser = clap::value_parser!(u32).range(LEAST_MEMORY..=1 << 20))]
     pub memory: u32,
+    /// Record no more than this many threads and processes at once, for testing.
+    #[arg(long, value_name = "N", hide = true)]
+    pub slots: Option<u32>,
     #[command(flatten)]
     pub objects: ObjectArgs,
     /// Write times and totals to this file, as JSON.

@@ -143,6 +143,9 @@ pub fn prepare(args: &RecordArgs) -> anyhow::Result<(Session, Held)> {
         anyhow::Error::new(e).context(format!("cannot make the shared memory{hint}"))
     })?;
     let session = session.with_allocators(args.objects.allocators());
+    if let Some(slots) = args.slots {
+        session.limit_slots(slots);
+    }
     let held = launch(&Command {
         program: program.clone(),
         args: rest.to_vec(),
@@ -278,6 +281,10 @@ pub fn notice(notice: Notice) {
         Notice::Waiting => {
             say::line("the command has ended, its children have not; ^C ends the recording");
         }
+        Notice::ThreadsLeftOut(1) => say::line("1 thread was not recorded: too many were alive at once"),
+        Notice::ThreadsLeftOut(n) => say::line(format_args!(
+            "{n} threads were not recorded: too many were alive at once"
+        )),
         Notice::Failed => say::line("recording has stopped; the target goes on unrecorded"),
     }
 }

@@ -46,7 +46,7 @@ pub const BUFFERS: usize = 4;
 pub const BUFFER_STRIDE: usize = BUFFER_BYTES + PAGE;
 /// A slot: its control page, then the buffers.
 pub const SLOT_BYTES: usize = PAGE + BUFFERS * BUFFER_STRIDE;
-/// Slots in a session: an upper limit on threads and processes alive at once.
+/// Slots in a session: an upper limit on recorded threads and processes alive at once.
 pub const SLOTS: usize = 4096;
 /// Where slot 0 begins in the session file.
 pub const SLOTS_OFFSET: usize = PAGE;
@@ -157,6 +157,10 @@ pub struct Session {
     pub asleep: AtomicU32,
     /// Slots at and above this index have never been claimed.
     pub slot_high: AtomicU32,
+    /// Slots that may be claimed: [`SLOTS`], or fewer in a test.
+    pub slots: AtomicU32,
+    /// Threads that found no slot and run on unrecorded.
+    pub unrecorded_threads: AtomicU32,
     /// Words thrown away under `discard`, added up as threads end.
     pub discarded_words: AtomicU64,
 }

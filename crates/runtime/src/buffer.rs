@@ -1,5 +1,6 @@
 //! The producer's side of the rings.
 use crate::cache::{paths, CACHE};
+use crate::process;
 use crate::space;
 use crate::sys;
 use crate::thread::Thread;
@@ -62,11 +63,15 @@ pub fn ring_doorbell() {
     }
 }
 
-/// Claim a slot. `None` if all are taken, and stay so though the collector has time to free those that were closed.
+/// Claim a slot. `None` if all are in use: those that are closed are waited for until the collector
+/// has freed one.
 pub fn claim(kind: u32, process: u32, thread: u32) -> Option<usize> {
     for _ in 0..PATIENCE {
         if let Some(i) = claim_now(kind, process, thread) {
             return Some(i);
+        }
+        if !(0..slots()).any(|i| slot(i).state.load(Relaxed) == slot_state::CLOSED) {
+            return None;
         }
         ring_doorbell();
         let never = core::sync::atomic::AtomicU32::new(0);
@@ -78,15 +83,26 @@ pub fn claim(kind: u32, process: u32, thread: u32) -> Option<usize> {
 /// Times of 10 ms.
 const PATIENCE: usize = 500;
 
+/// Slots that there are.
+fn slots() -> usize {
+    (session().slots.load(Relaxed) as usize).min(ring::SLOTS)
+}
+
 fn claim_now(kind: u32, process: u32, thread: u32) -> Option<usize> {
     let s = session();
-    for i in 0..ring::SLOTS {
+    for i in 0..slots() {
         let c = slot(i);
         if c.state
             .compare_exchange(slot_state::FREE, slot_state::CLAIMING, AcqRel, Relaxed)
             .is_err()
         {
             continue;
+        }
+        let guard = |n| sys::protect(buffer_address(i, n) + ring::BUFFER_BYTES as u64, ring::PAGE, 0);
+        if !(0..ring::BUFFERS as u64).all(guard) {
+            // The kernel has no mappings left for this process. Without guard pages there is no ring.
+            c.state.store(slot_state::FREE, Release);
+            return None;
         }
         c.kind.store(kind, Relaxed);
         c.pid.store(sys::getpid(), Relaxed);
@@ -97,9 +113,6 @@ fn claim_now(kind: u32, process: u32, thread: u32) -> Option<usize> {
         c.buffers[0].words.store(0, Relaxed);
         c.buffers[0].begin.store(sys::tsc(), Relaxed);
         s.slot_high.fetch_max(i as u32 + 1, AcqRel);
-        for n in 0..ring::BUFFERS {
-            sys::protect(buffer_address(i, n as u64) + ring::BUFFER_BYTES as u64, ring::PAGE, 0);
-        }
         c.state.store(slot_state::ACTIVE, Release);
         ring_doorbell();
         return Some(i);
@@ -107,29 +120,43 @@ fn claim_now(kind: u32, process: u32, thread: u32) -> Option<usize> {
     None
 }
 
-/// Give the thread a data slot and the first record: its state.
+/// Give the thread a data slot, or have it go on unrecorded if there is none.
 pub fn open(t: &mut Thread, process: u32) {
     t.tid = sys::gettid();
     t.unrecorded = true;
-    if !collector_alive() {
-        // Nobody would give a slot back: what the code writes goes to a buffer of its own.
-        t.slot = NO_SLOT;
-        t.buffer = space::region(ring::BUFFER_STRIDE, sys::PROT_READ | sys::PROT_WRITE);
-        sys::protect(t.buffer + ring::BUFFER_BYTES as u64, ring::PAGE, 0);
-        t.cursor = t.buffer;
-        return;
-    }
-    match claim(slot_kind::DATA, process, t.serial) {
+    let followed = process == 0 || session().follow.load(Relaxed) != 0;
+    // Without a collector nobody would give a slot back.
+    let wanted = followed && collector_alive();
+    let claimed = match wanted && process::is_listed() {
+        true => claim(slot_kind::DATA, process, t.serial),
+        false => None,
+    };
+    match claimed {
         Some(i) => {
             t.slot = i;
             t.produced = 0;
-            let followed = process == 0 || session().follow.load(Relaxed) != 0;
-            t.unrecorded = session().discard.load(Relaxed) != 0 || !followed;
+            t.unrecorded = session().discard.load(Relaxed) != 0;
             t.buffer = buffer_address(i, 0);
         }
-        None => sys::die(&[b"too many threads at once: no ring slot is left"]),
+        None => {
+            if wanted {
+                leave_out();
+            }
+            // What the code writes goes to a buffer of the thread's own, over and over.
+            t.slot = NO_SLOT;
+            t.buffer = space::region(ring::BUFFER_STRIDE, sys::PROT_READ | sys::PROT_WRITE);
+            sys::protect(t.buffer + ring::BUFFER_BYTES as u64, ring::PAGE, 0);
+        }
     }
     t.cursor = t.buffer;
+}
+
+/// A thread goes on unrecorded, because there is no slot for it. The user is told of the first at
+/// once; how many there were is told at the end.
+fn leave_out() {
+    if session().unrecorded_threads.fetch_add(1, Relaxed) == 0 {
+        process::warn(&[b"there are more threads and processes at once than can be recorded: some go on unrecorded"]);
+    }
 }
 
 /// The thread writes no more: submit what there is and hand the slot over.

@@ -235,7 +235,7 @@ impl Cache {
         let (exec, guarded) = (&mut self.exec, &self.guarded);
         let mut new = false;
         exec.clear();
-        maps::each(&mut |mut r, path| {
+        let known = maps::each(&mut |mut r, path| {
             // What we made read-only counts as writable still: it will be again.
             r.write |= guarded.range(r.start..r.end).next().is_some();
             if r.exec {
@@ -250,10 +250,31 @@ impl Cache {
                 };
             }
         });
+        if !known {
+            return self.believed_executable(pc);
+        }
         if new {
             process::ask_for_hooks(|address, function, id| self.hook(address, Hook { function, id }));
         }
         found
+    }
+
+    /// The maps cannot be read: a page that can be read is believed to be executable and constant.
+    fn believed_executable(&mut self, pc: u64) -> Result<maps::Range, NoCode> {
+        if heap::read_target::<u8>(pc).is_none() {
+            return Err(NoCode::Unmapped);
+        }
+        let start = pc & !4095;
+        let range = maps::Range {
+            start,
+            end: start + 4096,
+            read: true,
+            write: false,
+            exec: true,
+            offset: 0,
+        };
+        self.exec.push(range);
+        Ok(range)
     }
 
     /// The block at `pc`, translated if need be, or a stop in front of it.
@@ -380,9 +401,12 @@ impl Cache {
             (pc + 0x5000_0000).min(LOW_MEMORY_END - ARENA_BYTES)
         } & !0x1f_ffff;
         let rwx = sys::PROT_READ | sys::PROT_WRITE | sys::PROT_EXEC;
-        // Another thread may be faster; then the next hole is as good.
-        let place = |_| maps::hole(pc, want, ARENA_BYTES, REACH).and_then(|at| space::map_at(at, ARENA_BYTES, rwx));
-        let start = (0..16).find_map(place);
+        let start = maps::hole(pc, want, ARENA_BYTES, REACH).and_then(|at| space::map_at(at, ARENA_BYTES, rwx));
+        // The maps cannot be read, or another thread was faster: try one place after the other.
+        let reached = |at: &u64| at.abs_diff(pc).max((at + ARENA_BYTES).abs_diff(pc)) <= REACH;
+        let steps = (0..REACH).step_by(ARENA_BYTES as usize);
+        let mut others = steps.flat_map(|d| [want.saturating_sub(d), want + d]).filter(reached);
+        let start = start.or_else(|| others.find_map(|at| space::map_at(at, ARENA_BYTES, rwx)));
         let start = start.unwrap_or_else(|| space::region(ARENA_BYTES as usize, rwx));
         let end = start + ARENA_BYTES;
         let cold = start + COLD_OFFSET;

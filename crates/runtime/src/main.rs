@@ -15,8 +15,22 @@
 //! 4. A lock is never wanted by a signal handler that interrupted the runtime: such a handler only takes a note.
 //! 5. No file descriptor stays open, and no memory of the target's is written but what the kernel itself would write (signal frames).
 //!
+//!
+//! **Where the target is ended.** A limit of ours must not end a program: a thread or process that
+//! finds no slot goes on unrecorded, a thread that finds no memory is refused with EAGAIN, and if
+//! /proc cannot be read pages that hold code are believed to be executable. [`sys::die`] is left for:
+//!
+//! | where | why nothing else can be done |
+//! |---|---|
+//! | `rt_boot`: versions differ | a stale build; nothing of the target has run |
+//! | `rt_boot`, `space::region`, `new_tables`, `fork`: out of memory | the runtime cannot go on without this memory, and has no state to let the target go with |
+//! | `panic`, `fault`, `interrupt`: internal errors | the target's state is not known any more |
+//! | `define_block`: block ids used up | 4 billion blocks: records could not be told apart |
+//! | `unsupported`: far branches out of 64-bit code | the target's next instruction cannot be translated |
+//!
 //! Module map: `entry` (assembly), `thread`, `process`, `buffer` (rings), `cache` (translated code), `dispatch`, `syscalls`, `signals` and
-//! `frame` (virtual signals), `notes` and `hooks` (what the target does to memory as a whole), `maps`, `heap`, `lock`, `sys`.
+//! `frame` (virtual signals), `notes` and `hooks` (what the target does to memory as a whole), `space` (where the
+//! runtime's own memory lies) and `mappings` (how the target is kept off it), `maps`, `heap`, `lock`, `sys`.
 #![no_std]
 #![no_main]
 
@@ -70,7 +84,9 @@ extern "C" fn rt_boot(boot: &Boot) {
         c.options.max_block = s.max_block.load(Relaxed);
     }
     thread::new_tables();
-    let t = thread::Thread::new(boot.thread);
+    let Some(t) = thread::Thread::new(boot.thread) else {
+        sys::die(&[b"out of memory: the kernel refused the first thread's area"]);
+    };
     t.regs.copy_from_slice(&boot.registers[..16]);
     t.pc = boot.registers[16];
     t.flags = boot.registers[17];
@@ -85,7 +101,7 @@ extern "C" fn rt_boot(boot: &Boot) {
     };
     process::begin(boot.process, u32::MAX, how);
     buffer::open(t, boot.process);
-    process::announce_thread(t.serial, t.tid);
+    process::announce_thread(t);
     sys::unmap(boot as *const Boot as u64, ring::PAGE);
     buffer::push_state(t);
     notes::image(t);

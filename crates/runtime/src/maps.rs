@@ -13,14 +13,15 @@ pub struct Range {
     pub offset: u64,
 }
 
-/// Read the file whole and hand over each line's range and path.
-pub fn each(f: &mut dyn FnMut(Range, &[u8])) {
+/// Read the file whole and hand over each line's range and path. False if it cannot be read: the
+/// target has no descriptor left, or has gone where there is no /proc.
+pub fn each(f: &mut dyn FnMut(Range, &[u8])) -> bool {
     let path = b"/proc/self/maps\0";
     // SAFETY: plain file reading with our own buffer; the descriptor is closed before we return.
     unsafe {
-        let fd = sys::call(2, [path.as_ptr() as usize, 0o2000000, 0, 0, 0, 0]);
+        let fd = sys::call(sys::OPEN, [path.as_ptr() as usize, 0o2000000, 0, 0, 0, 0]);
         if sys::is_error(fd) {
-            sys::die(&[b"cannot read /proc/self/maps in the target"]);
+            return false;
         }
         let mut text: Vec<u8> = Vec::with_capacity(32 * 1024);
         loop {
@@ -29,7 +30,7 @@ pub fn each(f: &mut dyn FnMut(Range, &[u8])) {
             }
             let room = text.capacity() - text.len();
             let n = sys::call(
-                0,
+                sys::READ,
                 [fd as usize, text.as_mut_ptr().add(text.len()) as usize, room, 0, 0, 0],
             );
             if n <= 0 {
@@ -37,13 +38,14 @@ pub fn each(f: &mut dyn FnMut(Range, &[u8])) {
             }
             text.set_len(text.len() + n as usize);
         }
-        sys::call(3, [fd as usize, 0, 0, 0, 0, 0]);
+        sys::call(sys::CLOSE, [fd as usize, 0, 0, 0, 0, 0]);
         for line in text.split(|&b| b == b'\n') {
             if let Some((range, path)) = parse(line) {
                 f(range, path);
             }
         }
     }
+    true
 }
 
 fn hex(text: &mut &[u8]) -> Option<u64> {
@@ -103,12 +105,15 @@ pub fn hole(center: u64, want: u64, bytes: u64, reach: u64) -> Option<u64> {
             best = Some(at);
         }
     };
-    each(&mut |r, _| {
+    let known = each(&mut |r, _| {
         if r.start > last_end {
             consider(last_end, r.start);
         }
         last_end = last_end.max(r.end);
     });
+    if !known {
+        return None;
+    }
     consider(last_end, 0x7fff_ffff_f000);
     best
 }

@@ -13,12 +13,13 @@ use memtrail_translate::Stretch;
 
 pub struct Process {
     pub serial: u32,
-    slot: usize,
+    /// The definitions slot, if the process has one.
+    slot: Option<usize>,
     produced: u64,
     /// Words used in the current buffer.
     used: usize,
     /// Nothing is announced: the process is not followed, or the collector is gone.
-    pub quiet: bool,
+    quiet: bool,
     modules: Vec<(u64, u64)>,
     /// Texts that were defined, with their ids.
     texts: BTreeMap<Vec<u8>, u32>,
@@ -29,7 +30,7 @@ const MOST_TEXTS: usize = 1 << 16;
 
 pub static PROCESS: Lock<Process> = Lock::new(Process {
     serial: 0,
-    slot: 0,
+    slot: None,
     produced: 0,
     used: 0,
     quiet: true,
@@ -38,20 +39,16 @@ pub static PROCESS: Lock<Process> = Lock::new(Process {
 });
 
 impl Process {
-    fn buffer(&self) -> u64 {
-        buffer::buffer_address(self.slot, self.produced)
-    }
-
     /// Append a message: head, then `words`, then `bytes` padded.
     pub fn send(&mut self, kind: u32, words: &[u64], bytes: &[u8]) {
-        if self.quiet {
+        let Some(index) = self.slot.filter(|_| !self.quiet) else {
             return;
-        }
+        };
         let n = 1 + words.len() + bytes.len().div_ceil(8);
-        if self.used + n > ring::BUFFER_WORDS && !self.turn() {
+        if self.used + n > ring::BUFFER_WORDS && !self.turn(index) {
             return;
         }
-        let at = self.buffer() + 8 * self.used as u64;
+        let at = buffer::buffer_address(index, self.produced) + 8 * self.used as u64;
         // SAFETY: the buffer has room for n words, and is ours; it was zero, so the padding is too.
         unsafe {
             (at as *mut u64).write(message::head(kind, n));
@@ -62,13 +59,13 @@ impl Process {
             core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
         }
         self.used += n;
-        let head = &slot(self.slot).buffers[(self.produced % ring::BUFFERS as u64) as usize];
+        let head = &slot(index).buffers[(self.produced % ring::BUFFERS as u64) as usize];
         head.words.store(self.used as u64, Release);
     }
 
     /// Go on to the next buffer. False if the collector is gone.
-    fn turn(&mut self) -> bool {
-        let c = slot(self.slot);
+    fn turn(&mut self, index: usize) -> bool {
+        let c = slot(index);
         c.buffers[(self.produced % ring::BUFFERS as u64) as usize]
             .end
             .store(sys::tsc(), Relaxed);
@@ -95,12 +92,20 @@ impl Process {
         true
     }
 
-    pub fn any_slot(&self) -> &'static ring::Slot {
-        slot(self.slot)
+    /// The definitions slot, even if nothing is announced there.
+    pub fn any_slot(&self) -> Option<&'static ring::Slot> {
+        self.slot.map(slot)
+    }
+
+    /// The process is a child that is not to be recorded.
+    pub fn go_unfollowed(&mut self, serial: u32) {
+        self.serial = serial;
+        self.slot = None;
+        self.quiet = true;
     }
 
     pub fn request_slot(&self) -> Option<&'static ring::Slot> {
-        (!self.quiet).then(|| slot(self.slot))
+        self.any_slot().filter(|_| !self.quiet)
     }
 }
 
@@ -112,16 +117,12 @@ pub fn begin(serial: u32, parent: u32, how: u32) {
     p.produced = 0;
     p.used = 0;
     p.quiet = true;
+    p.slot = None;
     if !buffer::collector_alive() {
         return;
     }
-    match buffer::claim(slot_kind::DEFINITIONS, serial, 0) {
-        Some(i) => {
-            p.slot = i;
-            p.quiet = session().discard.load(Relaxed) != 0;
-        }
-        None => sys::die(&[b"too many processes at once: no ring slot is left"]),
-    }
+    p.slot = buffer::claim(slot_kind::DEFINITIONS, serial, 0);
+    p.quiet = session().discard.load(Relaxed) != 0;
     p.send(
         message::PROCESS,
         &[
@@ -132,30 +133,35 @@ pub fn begin(serial: u32, parent: u32, how: u32) {
     );
 }
 
+/// Whether the collector can know of the process at all. Its threads are recorded only then.
+pub fn is_listed() -> bool {
+    PROCESS.lock().slot.is_some()
+}
+
 /// Tell the user something, by way of the collector.
 pub fn warn(parts: &[&[u8]]) {
     let text = parts.concat();
     PROCESS.lock().send(message::WARN, &[text.len() as u64], &text);
 }
 
-pub fn announce_thread(serial: u32, tid: u32) {
-    PROCESS
-        .lock()
-        .send(message::THREAD, &[serial as u64 | (tid as u64) << 32, sys::tsc()], &[]);
+pub fn announce_thread(t: &Thread) {
+    if !t.unrecorded {
+        let words = [t.serial as u64 | (t.tid as u64) << 32, sys::tsc()];
+        PROCESS.lock().send(message::THREAD, &words, &[]);
+    }
 }
 
-pub fn announce_end(serial: u32, status: u32) {
-    PROCESS.lock().send(
-        message::THREAD_END,
-        &[serial as u64 | (status as u64) << 32, sys::tsc()],
-        &[],
-    );
+pub fn announce_end(t: &Thread, status: u32) {
+    if !t.unrecorded {
+        let words = [t.serial as u64 | (status as u64) << 32, sys::tsc()];
+        PROCESS.lock().send(message::THREAD_END, &words, &[]);
+    }
 }
 
 pub fn announce_exit(t: &Thread, status: u32) {
     if t.shares_memory_with_parent {
         // The process that ends is a guest in its parent's memory: the parent lives on.
-        return announce_end(t.serial, status);
+        return announce_end(t, status);
     }
     PROCESS.lock().send(message::EXIT, &[status as u64], &[]);
 }

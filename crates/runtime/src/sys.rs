@@ -2,6 +2,9 @@
 use core::arch::asm;
 
 pub const READ: usize = 0;
+pub const WRITE: usize = 1;
+pub const OPEN: usize = 2;
+pub const CLOSE: usize = 3;
 pub const MMAP: usize = 9;
 pub const MPROTECT: usize = 10;
 pub const MUNMAP: usize = 11;
@@ -39,7 +42,6 @@ pub const TGKILL: usize = 234;
 pub const PREADV: usize = 295;
 pub const GETCPU: usize = 309;
 pub const GETRANDOM: usize = 318;
-pub const MEMFD_CREATE: usize = 319;
 pub const EXECVEAT: usize = 322;
 pub const PREADV2: usize = 327;
 pub const PKEY_MPROTECT: usize = 329;
@@ -48,6 +50,7 @@ pub const CLONE3: usize = 435;
 pub const MSEAL: usize = 462;
 
 pub const EPERM: isize = -1;
+pub const EAGAIN: isize = -11;
 pub const ENOMEM: isize = -12;
 pub const ESRCH: isize = -3;
 pub const EFAULT: isize = -14;
@@ -60,6 +63,7 @@ pub const PROT_READ: usize = 1;
 pub const PROT_WRITE: usize = 2;
 pub const PROT_EXEC: usize = 4;
 pub const MAP_SHARED: usize = 1;
+pub const MAP_ANONYMOUS: usize = 0x20;
 pub const MAP_ANON_PRIVATE: usize = 0x22;
 pub const MAP_NORESERVE: usize = 0x4000;
 pub const MAP_FIXED: usize = 0x10;
@@ -173,7 +177,7 @@ pub fn say(parts: &[&[u8]]) {
         n += k;
     }
     // SAFETY: the buffer is ours.
-    unsafe { call(1, [2, line.as_ptr() as usize, n, 0, 0, 0]) };
+    unsafe { call(WRITE, [2, line.as_ptr() as usize, n, 0, 0, 0]) };
 }
 
 /// A number as hexadecimal text.

@@ -166,7 +166,10 @@ fn clone(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64)
     // Nothing may interrupt the child before it has its signal stack.
     let Some(mask) = signals::hold(t) else { return ABANDONED };
     let s = session();
-    let child = Thread::new(s.next_thread.fetch_add(1, AcqRel));
+    let Some(child) = Thread::new(s.next_thread.fetch_add(1, AcqRel)) else {
+        signals::set_mask(mask);
+        return sys::EAGAIN;
+    };
     child.regs = t.regs;
     child.regs[RAX] = 0;
     child.regs[RCX] = t.pc + 2;
@@ -228,9 +231,7 @@ extern "C" fn rt_thread_begin(t: &mut Thread) {
     signals::use_signal_stack(t);
     let process = own_process(t);
     buffer::open(t, process);
-    if !t.unrecorded {
-        process::announce_thread(t.serial, t.tid);
-    }
+    process::announce_thread(t);
     buffer::push_state(t);
     signals::set_mask(t.pending.mask);
     crate::dispatch::go_on(t);
@@ -266,18 +267,18 @@ fn fork(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64) 
     } else {
         notes::restart();
         thread::new_tables();
-        thread::map_tables(t.this);
+        if !thread::map_tables(t.this) {
+            sys::die(&[b"out of memory: the kernel refused the entry tables of a new process"]);
+        }
         t.serial = thread;
         t.buffer = 0;
         if s.follow.load(Relaxed) != 0 {
             process::begin(serial, parent, memtrail_ring::message::FORKED);
         } else {
-            let mut p = PROCESS.lock();
-            p.quiet = true;
-            p.serial = serial;
+            PROCESS.lock().go_unfollowed(serial);
         }
         buffer::open(t, serial);
-        process::announce_thread(thread, t.tid);
+        process::announce_thread(t);
         if stack != 0 {
             t.regs[RSP] = stack;
         }
@@ -291,7 +292,7 @@ fn fork(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64) 
 }
 
 fn exit_thread(t: &mut Thread, status: u64) {
-    process::announce_end(t.serial, status as u32);
+    process::announce_end(t, status as u32);
     signals::set_mask(u64::MAX);
     buffer::close(t);
     if !t.shares_memory_with_parent {
@@ -308,7 +309,7 @@ fn request_slot() -> Option<&'static memtrail_ring::Slot> {
     }
     let p = PROCESS.lock();
     if s.discard.load(Relaxed) != 0 {
-        Some(p.any_slot())
+        p.any_slot()
     } else {
         p.request_slot()
     }

@@ -159,36 +159,17 @@ fn address_of(symbol: &u8) -> u64 {
     symbol as *const u8 as u64
 }
 
-/// A new shared-memory object holding the two tables, every entry a miss. Called at start and in a forked child: parent
-/// and child must not see each other's entries.
+/// New shared memory that holds the two tables, every entry a miss. Called at start and in a forked
+/// child: parent and child must not see each other's entries.
 pub fn new_tables() {
     let rw = sys::PROT_READ | sys::PROT_WRITE;
-    let name = b"memtrail-tables\0";
-    // SAFETY: fresh object, fresh mapping; the descriptor is closed at once.
-    let addr = unsafe {
-        let fd = sys::call(sys::MEMFD_CREATE, [name.as_ptr() as usize, 1, 0, 0, 0, 0]);
-        if sys::is_error(fd) {
-            sys::die(&[b"memfd_create failed in the target"]);
-        }
-        sys::call(77, [fd as usize, TABLES_BYTES, 0, 0, 0, 0]);
-        let at = space::region(TABLES_BYTES, rw);
-        let r = sys::call(
-            sys::MMAP,
-            [
-                at as usize,
-                TABLES_BYTES,
-                rw,
-                sys::MAP_SHARED | sys::MAP_FIXED,
-                fd as usize,
-                0,
-            ],
-        );
-        sys::call(3, [fd as usize, 0, 0, 0, 0, 0]);
-        if sys::is_error(r) {
-            sys::die(&[b"cannot map the entry tables"]);
-        }
-        at
-    };
+    let addr = space::region(TABLES_BYTES, rw);
+    let flags = sys::MAP_SHARED | sys::MAP_ANONYMOUS | sys::MAP_FIXED;
+    // SAFETY: a fresh mapping in place of the region, which is ours.
+    let r = unsafe { sys::call(sys::MMAP, [addr as usize, TABLES_BYTES, rw, flags, usize::MAX, 0]) };
+    if sys::is_error(r) {
+        sys::die(&[b"out of memory: the kernel refused the entry tables"]);
+    }
     let old = TABLES.swap(addr, SeqCst);
     if old != 0 {
         space::close(old, TABLES_BYTES);
@@ -231,23 +212,29 @@ pub fn unset_table(is_return: bool, pc: u64, code: u64) {
     }
 }
 
-/// Map the process's tables into the area at `base`.
-pub fn map_tables(base: u64) {
+/// Map the process's tables into the area at `base`. False if the kernel refuses.
+#[must_use]
+pub fn map_tables(base: u64) -> bool {
     let from = TABLES.load(Relaxed) as usize;
     let to = base as usize + layout::INDIRECT_TABLE as usize;
     // SAFETY: the destination is ours; old length 0 duplicates a shared mapping.
     let r = unsafe { sys::call(sys::MREMAP, [from, 0, TABLES_BYTES, 3, to, 0]) };
-    if sys::is_error(r) {
-        sys::die(&[b"cannot map the entry tables into a thread"]);
-    }
+    !sys::is_error(r)
 }
 
 impl Thread {
-    /// A new thread area. The ring slot is claimed separately, by the thread itself.
-    pub fn new(serial: u32) -> &'static mut Thread {
+    /// A new thread area, or `None` if the kernel refuses it. The ring slot is claimed separately, by
+    /// the thread itself.
+    pub fn new(serial: u32) -> Option<&'static mut Thread> {
         let old = free_area();
-        let base = old.unwrap_or_else(|| space::region(AREA_BYTES, sys::PROT_READ | sys::PROT_WRITE));
-        map_tables(base);
+        let base = match old {
+            Some(base) => base,
+            None => space::try_region(AREA_BYTES, sys::PROT_READ | sys::PROT_WRITE)?,
+        };
+        if !map_tables(base) {
+            space::close(base, AREA_BYTES);
+            return None;
+        }
         let guard = base + TABLES_END as u64;
         let stack = guard + GUARD as u64;
         let stack_top = stack + STACK_BYTES as u64;
@@ -275,7 +262,7 @@ impl Thread {
             size: 0,
         };
         t.unrecorded = true;
-        t
+        Some(t)
     }
     pub fn signal_stack(&self) -> AltStack {
         let sp = self.this + (TABLES_END + 2 * GUARD + STACK_BYTES) as u64;

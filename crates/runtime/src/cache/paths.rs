@@ -11,8 +11,8 @@
 use super::{BlockInfo, Cache, Entry};
 use alloc::vec::Vec;
 use iced_x86::FlowControl;
-use memtrail_ring::{self as ring, record};
 use memtrail_plan::{LoopPlan, Plan, Via};
+use memtrail_ring::{self as ring, record};
 use memtrail_translate::{Error, Exit, Options, Scratch, Stretch};
 
 /// Records looked at in a buffer.
