@@ -39,12 +39,14 @@ fn main() {
 }
 
 fn build_runtime(runtime: &Path) -> PathBuf {
+    // An outer build that checks itself injects a runtime that does.
+    let profile = if cfg!(debug_assertions) { "checked" } else { "release" };
     let target_dir = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("runtime");
     let mut cargo = Command::new(env::var_os("CARGO").expect("cargo sets it"));
     // The directory decides which cargo configuration applies: the runtime's own, not the caller's.
     cargo
         .current_dir(runtime)
-        .args(["build", "--release", "--manifest-path"])
+        .args(["build", "--profile", profile, "--manifest-path"])
         .arg(runtime.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(&target_dir);
@@ -61,7 +63,7 @@ fn build_runtime(runtime: &Path) -> PathBuf {
     }
     let status = cargo.status().expect("cargo can be run");
     assert!(status.success(), "building the runtime failed: {status}");
-    let image = target_dir.join("release").join("memtrail-runtime");
+    let image = target_dir.join(profile).join("memtrail-runtime");
     assert!(image.is_file(), "no runtime image at {}", image.display());
     image
 }

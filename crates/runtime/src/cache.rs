@@ -6,13 +6,13 @@
 //!
 //! **Death.** A block whose code changed is not freed: its head is patched (8 bytes, one atomic store)
 //! with a jump to its stale stub, and the map forgets it. Threads inside run on to its end; nobody enters it again. Links into it need no bookkeeping.
-mod heads;
+pub mod heads;
 pub mod paths;
 mod stops;
 
 use crate::heap;
 use crate::hooks::Hook;
-use crate::lock::Lock;
+use crate::lock::{rank, Lock};
 use crate::maps;
 use crate::process;
 use crate::space;
@@ -126,7 +126,7 @@ pub struct Cache {
     code_end: u64,
 }
 
-pub static CACHE: Lock<Cache> = Lock::new(Cache {
+pub static CACHE: Lock<Cache, { rank::CACHE }> = Lock::new(Cache {
     arenas: Vec::new(),
     blocks: Vec::new(),
     links: Vec::new(),

@@ -2,13 +2,12 @@
 use crate::buffer;
 use crate::cache::{Cache, NoCode, Way, CACHE};
 use crate::hooks;
-use crate::lock::Guard;
+use crate::lock::{rank, Guard};
 use crate::notes;
 use crate::signals;
 use crate::sys;
 use crate::syscalls;
 use crate::thread::{Thread, LINK_INDIRECT, LINK_RETURN, RAX, RCX, RSP};
-use core::sync::atomic::Ordering::*;
 use memtrail_ring::record;
 use memtrail_translate::{Entry, LinkKind};
 
@@ -62,10 +61,10 @@ extern "C" fn rt_dispatch(t: &mut Thread) {
 }
 
 /// The thread is where hooked functions begin, or return to: stop number `b`. It goes on with the block behind the stop.
-fn stop(t: &mut Thread, mut cache: Guard<'_, Cache>, b: u32) {
+fn stop(t: &mut Thread, mut cache: Guard<'_, Cache, { rank::CACHE }>, b: u32) {
     t.pc = cache.blocks[b as usize].pc;
     // A signal comes first, and then this again.
-    if t.has_pending.load(Relaxed) != 0 {
+    if t.mail().is_full() {
         drop(cache);
         return go_on(t);
     }
@@ -118,9 +117,7 @@ extern "C" fn rt_redispatch(t: &mut Thread) {
 /// Set `t.resume` for `t.pc`, giving the target its signals first.
 pub fn go_on(t: &mut Thread) {
     loop {
-        if t.has_pending.load(Relaxed) != 0 {
-            signals::deliver_pending(t);
-        }
+        signals::deliver_pending(t);
         if t.pc & !0xfff == 0xffff_ffff_ff60_0000 {
             vsyscall(t);
             continue;

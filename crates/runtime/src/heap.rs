@@ -2,7 +2,7 @@
 //! the target's memory.
 //!
 //! Not to be used in a signal handler that interrupted the runtime itself: the lock might be held.
-use crate::lock::Lock;
+use crate::lock::{rank, Lock};
 use crate::space;
 use crate::sys;
 use core::alloc::{GlobalAlloc, Layout};
@@ -17,7 +17,7 @@ struct Heap {
     end: u64,
 }
 
-struct Global(Lock<Heap>);
+struct Global(Lock<Heap, { rank::HEAP }>);
 
 #[global_allocator]
 static GLOBAL: Global = Global(Lock::new(Heap {

@@ -47,6 +47,7 @@ mod lock;
 mod mappings;
 mod maps;
 mod notes;
+mod pending;
 mod process;
 mod signals;
 mod space;
@@ -93,6 +94,7 @@ extern "C" fn rt_boot(boot: &Boot) {
     t.fs_base = boot.fs_base;
     t.app_gs = boot.gs_base;
     thread::set_gs(t.this);
+    lock::threads_are_known();
     signals::begin(t);
     let how = if boot.process == 0 && boot.thread == 0 && boot.reserved == 0 {
         0

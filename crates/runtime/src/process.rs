@@ -1,6 +1,6 @@
 //! The process as a whole: its definitions slot and what is announced there.
 use crate::buffer::{self, session, slot};
-use crate::lock::Lock;
+use crate::lock::{rank, Lock};
 use crate::maps::Range;
 use crate::sys;
 use crate::thread::Thread;
@@ -28,7 +28,7 @@ pub struct Process {
 /// Texts beyond these have no ids: a program that makes up names without end must not fill the memory.
 const MOST_TEXTS: usize = 1 << 16;
 
-pub static PROCESS: Lock<Process> = Lock::new(Process {
+pub static PROCESS: Lock<Process, { rank::PROCESS }> = Lock::new(Process {
     serial: 0,
     slot: None,
     produced: 0,

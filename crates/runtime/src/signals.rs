@@ -18,11 +18,13 @@ use crate::entry;
 use crate::frame::{self, Fault, Ucontext};
 use crate::heap;
 use crate::hooks;
+use crate::lock::{rank, Lock};
+use crate::pending::PendingSignal;
 use crate::process;
 use crate::space;
 use crate::sys;
-use crate::thread::{current, AltStack, PendingSignal, Thread, R15, RAX, RCX, RDI, RDX, RSI, RSP, SS_DISABLE};
-use core::sync::atomic::Ordering::*;
+use crate::thread::{self, AltStack, Thread, R15, RAX, RCX, RDI, RDX, RSI, RSP, SS_DISABLE};
+use alloc::boxed::Box;
 use memtrail_ring::{self as ring, record};
 use memtrail_translate::{emit_entry, Block, Recorded, Site, SitePc};
 
@@ -49,6 +51,8 @@ const SA_ONSTACK: u64 = 0x0800_0000;
 const SA_RESTART: u64 = 0x1000_0000;
 const SA_NODEFER: u64 = 0x4000_0000;
 const SA_RESETHAND: u64 = 0x8000_0000;
+/// In a page fault's error code: it was a write.
+const WRITE_FAULT: u64 = 2;
 const SS_ONSTACK: u64 = 1;
 const SS_AUTODISARM: u64 = 1 << 31;
 
@@ -62,28 +66,72 @@ pub struct Action {
     pub mask: u64,
 }
 
-/// A process's dispositions.
-#[derive(Clone)]
-pub struct Actions([Action; 65]);
+type Table = [Action; 65];
 
-fn actions(t: &Thread) -> &'static mut Actions {
-    // SAFETY: set when the thread was made and never freed. Threads that change dispositions at once race as they would natively.
-    unsafe { &mut *(t.actions as *mut Actions) }
+/// A process's dispositions. Table and kernel are changed under one lock, as the kernel does it
+/// itself: threads that change dispositions at once cannot leave the two in different orders.
+pub struct Actions(Lock<Table, { rank::ACTIONS }>);
+
+impl Actions {
+    fn new(table: Table) -> *const Actions {
+        Box::into_raw(Box::new(Actions(Lock::new(table))))
+    }
+
+    fn get(&self, n: u32) -> Action {
+        self.0.lock()[n as usize]
+    }
+
+    /// Set the disposition of `n`, in the kernel as well. Returns the one before.
+    fn set(&self, n: u32, new: &Action) -> Action {
+        let mut table = self.0.lock();
+        let before = core::mem::replace(&mut table[n as usize], *new);
+        if SYNC_MASK & bit(n) != 0 {
+            // Always ours.
+        } else if new.handler <= 1 {
+            kernel_action(n, Some(new), None);
+        } else {
+            install_ours(n, new.flags);
+        }
+        before
+    }
+
+    /// The disposition of `n`, for delivery: one that is good for one time is back to the default.
+    fn use_up(&self, n: u32) -> Action {
+        let mut table = self.0.lock();
+        let action = table[n as usize];
+        if action.handler > 1 && action.flags & SA_RESETHAND != 0 {
+            table[n as usize].handler = 0;
+            if SYNC_MASK & bit(n) == 0 {
+                kernel_action(n, Some(&Action::default()), None);
+            }
+        }
+        action
+    }
+
+    /// Nobody changes a disposition while this lives.
+    pub fn hold(&self) -> impl Drop + '_ {
+        self.0.lock()
+    }
 }
 
-pub fn copy_actions(t: &Thread) -> u64 {
-    let copy = alloc::boxed::Box::new(actions(t).clone());
-    alloc::boxed::Box::leak(copy) as *mut Actions as u64
+pub fn actions(t: &Thread) -> &'static Actions {
+    // SAFETY: set when the thread was made, and freed only after it has gone.
+    unsafe { &*t.actions }
+}
+
+pub fn copy_actions(t: &Thread) -> *const Actions {
+    let table = *actions(t).0.lock();
+    Actions::new(table)
 }
 
 /// Give back what [`copy_actions`] made, when no thread uses it any more.
-pub fn free_actions(copy: u64) {
+pub fn free_actions(copy: *const Actions) {
     // SAFETY: made by `copy_actions` and used by one thread only, which is gone.
-    drop(unsafe { alloc::boxed::Box::from_raw(copy as *mut Actions) });
+    drop(unsafe { Box::from_raw(copy.cast_mut()) });
 }
 
 pub fn has_handler(t: &Thread, n: u32) -> bool {
-    actions(t).0[n as usize].handler > 1
+    actions(t).get(n).handler > 1
 }
 
 fn kernel_action(n: u32, new: Option<&Action>, old: Option<&mut Action>) -> isize {
@@ -111,7 +159,7 @@ pub fn set_mask(mask: u64) -> u64 {
 /// noted, everything is blocked already, and what was to be done must wait until it has been delivered.
 pub fn hold(t: &Thread) -> Option<u64> {
     let mask = set_mask(u64::MAX);
-    (t.has_pending.load(Relaxed) == 0).then_some(mask)
+    (!t.mail().is_full()).then_some(mask)
 }
 
 /// Our own handler for signal `n`, with those of the target's flags that the kernel must know.
@@ -135,11 +183,11 @@ pub fn use_signal_stack(t: &Thread) {
 
 /// First thread of a new image.
 pub fn begin(t: &mut Thread) {
-    let mut all = Actions([Action::default(); 65]);
+    let mut all = [Action::default(); 65];
     for n in 1..=64 {
-        kernel_action(n, None, Some(&mut all.0[n as usize]));
+        kernel_action(n, None, Some(&mut all[n as usize]));
     }
-    t.actions = alloc::boxed::Box::leak(alloc::boxed::Box::new(all)) as *mut Actions as u64;
+    t.actions = Actions::new(all);
     use_signal_stack(t);
     for n in SYNC {
         install_ours(n, 0);
@@ -158,24 +206,24 @@ fn in_runtime(pc: u64) -> bool {
 extern "C" fn on_signal(n: u32, info: *mut [u64; 16], uc: *mut Ucontext) {
     // SAFETY: the kernel hands us valid, exclusive pointers on our signal stack.
     let (info, uc) = unsafe { (&mut *info, &mut *uc) };
-    let t = current();
     let code = (info[1] as u32) as i32;
     let synchronous = SYNC_MASK & bit(n) != 0 && code > 0;
-    entry::finish_miss(t, uc);
+    let found = entry::in_found_miss(uc.rip);
+    if in_runtime(uc.rip) && !found {
+        return if synchronous {
+            fault_in_runtime(n, info, uc)
+        } else {
+            interrupt_runtime(n, info, uc)
+        };
+    }
+    // SAFETY: translated code was interrupted, or assembly on its behalf. No other reference to the
+    // thread is in use: the runtime gave up its own when it went back to translated code.
+    let t = unsafe { &mut (*thread::here()).thread };
+    if found {
+        entry::finish_miss(t, uc);
+    }
     if synchronous {
         fault(t, n, info, uc);
-    } else if in_runtime(uc.rip) {
-        match entry::place(uc.rip) {
-            entry::Place::Resuming(to) | entry::Place::BeforeSyscall(to) => uc.rip = to,
-            entry::Place::Elsewhere => {}
-        }
-        t.pending = PendingSignal {
-            number: n,
-            info: *info,
-            mask: uc.mask | t.blocked_sync,
-        };
-        t.has_pending.store(1, Relaxed);
-        uc.mask = !SYNC_MASK;
     } else {
         let cache = CACHE.lock();
         interrupt(t, &cache, uc);
@@ -183,6 +231,44 @@ extern "C" fn on_signal(n: u32, info: *mut [u64; 16], uc: *mut Ucontext) {
         let mask = uc.mask | t.blocked_sync;
         enter_handler(t, n, info, mask, Some(uc), Fault::default());
         leave_to_dispatch(uc);
+    }
+}
+
+/// The runtime was interrupted: the signal must wait. Nothing of the thread but its box is looked at.
+fn interrupt_runtime(n: u32, info: &[u64; 16], uc: &mut Ucontext) {
+    match entry::place(uc.rip) {
+        entry::Place::Resuming(to) | entry::Place::BeforeSyscall(to) => uc.rip = to,
+        entry::Place::Elsewhere => {}
+    }
+    let signal = PendingSignal {
+        number: n,
+        info: *info,
+        mask: uc.mask,
+    };
+    // SAFETY: the box of the thread that runs this handler.
+    unsafe { (*thread::here()).mail.put(signal) };
+    uc.mask = !SYNC_MASK;
+}
+
+/// The runtime faulted, as it may while it copies to and from the target's memory.
+fn fault_in_runtime(n: u32, info: &[u64; 16], uc: &mut Ucontext) {
+    let addr = fault_address(info);
+    let memory = n == SIGSEGV || n == SIGBUS;
+    let Some(landing) = heap::fault_landing(uc.rip).filter(|_| memory) else {
+        sys::die(&[
+            b"internal error: fault in the runtime at ",
+            &sys::hex(uc.rip),
+            b" address ",
+            &sys::hex(addr),
+        ]);
+    };
+    // Writing a frame onto a page we guard: the page is given up and the write goes on.
+    let again = uc.err & WRITE_FAULT != 0 && {
+        let mut cache = CACHE.lock();
+        cache.unguard(addr) || cache.writable_by_now(addr)
+    };
+    if !again {
+        uc.rip = landing;
     }
 }
 
@@ -200,33 +286,14 @@ fn fault_address(info: &[u64; 16]) -> u64 {
 fn fault(t: &mut Thread, n: u32, info: &mut [u64; 16], uc: &mut Ucontext) {
     let addr = fault_address(info);
     let memory = n == SIGSEGV || n == SIGBUS;
-    if n == SIGSEGV && t.guard_hit(addr) && !in_runtime(uc.rip) {
+    if n == SIGSEGV && t.guard_hit(addr) {
         let cursor = uc.regs[frame::UC_R15];
         buffer::join_paths(t, cursor);
         let partial = (t.buffer + ring::BUFFER_BYTES as u64 - cursor) / 8;
         uc.regs[frame::UC_R15] = buffer::next_buffer(t, cursor, partial as usize);
         return;
     }
-    let write = memory && uc.err & 2 != 0;
-    if in_runtime(uc.rip) {
-        if let (true, Some(landing)) = (memory, heap::fault_landing(uc.rip)) {
-            // Writing a frame onto a page we guard: the page is given up and the write goes on.
-            let again = write && {
-                let mut cache = CACHE.lock();
-                cache.unguard(addr) || cache.writable_by_now(addr)
-            };
-            if !again {
-                uc.rip = landing;
-            }
-            return;
-        }
-        sys::die(&[
-            b"internal error: fault in the runtime at ",
-            &sys::hex(uc.rip),
-            b" address ",
-            &sys::hex(addr),
-        ]);
-    }
+    let write = memory && uc.err & WRITE_FAULT != 0;
     let mut cache = CACHE.lock();
     if !cache.contains(uc.rip) {
         sys::die(&[b"internal error: fault outside translated code at ", &sys::hex(uc.rip)]);
@@ -392,11 +459,13 @@ fn put(at: u64, v: u64) {
     unsafe { (at as *mut u64).write(v) };
 }
 
-/// The dispatcher found a signal waiting.
+/// The dispatcher gives the target the signal that waits, if there is one.
 pub fn deliver_pending(t: &mut Thread) {
-    let p = t.pending;
-    t.has_pending.store(0, Relaxed);
-    enter_handler(t, p.number, &p.info, p.mask, None, Fault::default());
+    // SAFETY: the thread's own box.
+    if let Some(p) = unsafe { t.mail().take() } {
+        let mask = p.mask | t.blocked_sync;
+        enter_handler(t, p.number, &p.info, mask, None, Fault::default());
+    }
 }
 
 /// A fault that never reached the hardware, such as a jump to nowhere.
@@ -416,7 +485,7 @@ pub fn synthesize(t: &mut Thread, n: u32, code: u32, addr: u64, trapno: u64, err
 
 /// Set the thread up to run its handler for signal `n`; `mask` is what to go back to.
 fn enter_handler(t: &mut Thread, n: u32, info: &[u64; 16], mask: u64, uc: Option<&mut Ucontext>, shown: Fault) {
-    let action = actions(t).0[n as usize];
+    let action = actions(t).use_up(n);
     if action.handler <= 1 {
         if shown.trapno == 0 && (action.handler == 1 || IGNORED_BY_DEFAULT & bit(n) != 0) {
             // Ignored meanwhile.
@@ -466,12 +535,6 @@ fn enter_handler(t: &mut Thread, n: u32, info: &[u64; 16], mask: u64, uc: Option
             flags: SS_DISABLE,
             size: 0,
         };
-    }
-    if action.flags & SA_RESETHAND != 0 {
-        actions(t).0[n as usize].handler = 0;
-        if SYNC_MASK & bit(n) == 0 {
-            kernel_action(n, Some(&Action::default()), None);
-        }
     }
     let rsp = t.regs[RSP];
     hooks::interrupted(t, rsp, on_alt, at);
@@ -550,9 +613,8 @@ pub fn sigaction(t: &Thread, n: u64, new: u64, old: u64, size: u64) -> isize {
         return sys::EINVAL;
     }
     let n = n as u32;
-    let table = actions(t);
-    let before = table.0[n as usize];
-    if new != 0 {
+    // The target's memory is read and written without the lock: it may fault.
+    let before = if new != 0 {
         if n == 9 || n == 19 {
             return sys::EINVAL;
         }
@@ -560,15 +622,10 @@ pub fn sigaction(t: &Thread, n: u64, new: u64, old: u64, size: u64) -> isize {
             return sys::EFAULT;
         };
         a.mask &= !(bit(9) | bit(19));
-        table.0[n as usize] = a;
-        if SYNC_MASK & bit(n) == 0 {
-            if a.handler <= 1 {
-                kernel_action(n, Some(&a), None);
-            } else {
-                install_ours(n, a.flags);
-            }
-        }
-    }
+        actions(t).set(n, &a)
+    } else {
+        actions(t).get(n)
+    };
     if old != 0 && !heap::write_target(old, &before) {
         return sys::EFAULT;
     }

@@ -13,7 +13,7 @@
 //!
 //! **Invariant.** A range is listed for as long as anything of the runtime's is mapped in it. The
 //! lock is held from the look at the list until the system call that relied on it has returned.
-use crate::lock::{Guard, Lock};
+use crate::lock::{rank, Guard, Lock};
 use crate::sys;
 
 /// Bytes of address space that are taken at once.
@@ -43,7 +43,7 @@ pub struct Space {
     closed: [Range; MOST_CLOSED],
 }
 
-pub static SPACE: Lock<Space> = Lock::new(Space {
+pub static SPACE: Lock<Space, { rank::SPACE }> = Lock::new(Space {
     room: NONE,
     slab: NONE,
     owned: [NONE; MOST_RANGES],
@@ -203,6 +203,6 @@ pub fn is_ours(start: u64) -> bool {
 }
 
 /// Nobody maps or unmaps anything of ours while this lives.
-pub fn hold() -> Guard<'static, Space> {
+pub fn hold() -> Guard<'static, Space, { rank::SPACE }> {
     SPACE.lock()
 }

@@ -32,7 +32,7 @@ pub fn run(t: &mut Thread) {
     ];
     let at = t.pc;
     buffer::publish(t);
-    if t.has_pending.load(Relaxed) != 0 {
+    if t.mail().is_full() {
         return;
     }
     let r = match n {
@@ -193,7 +193,7 @@ fn clone(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64)
     if flags & CLONE_THREAD == 0 && flags & CLONE_VFORK != 0 {
         child.altstack = t.altstack;
     }
-    child.pending.mask = mask;
+    child.first_mask = mask;
     let (top, this, actions) = (child.stack_top, child.this, child.actions);
     // What the child does comes after what was done before it was made.
     buffer::stamp(t);
@@ -233,7 +233,7 @@ extern "C" fn rt_thread_begin(t: &mut Thread) {
     buffer::open(t, process);
     process::announce_thread(t);
     buffer::push_state(t);
-    signals::set_mask(t.pending.mask);
+    signals::set_mask(t.first_mask);
     crate::dispatch::go_on(t);
 }
 
@@ -247,6 +247,7 @@ fn fork(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64) 
     let cache = CACHE.lock();
     let process = PROCESS.lock();
     let areas = thread::AREAS.lock();
+    let actions = signals::actions(t).hold();
     let heap = heap::hold();
     let space = space::hold();
     let parent = process.serial;
@@ -254,6 +255,7 @@ fn fork(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64) 
     let r = raw(sys::CLONE, &[flags, 0, ptid, ctid, tls, 0]);
     drop(space);
     drop(heap);
+    drop(actions);
     drop(areas);
     drop(process);
     drop(cache);

@@ -1,13 +1,20 @@
 //! A thread of the target as the runtime sees it: the structure that `gs` points to.
 //!
-//! The head of the structure is the contract with translated code ([`memtrail_translate::layout`]) and with
-//! the assembly in `entry.rs`; constant assertions tie the three together.
+//! The head of the structure is the contract with translated code ([`memtrail_translate::layout`]);
+//! constant assertions tie the two together. The assembly in `entry.rs` takes its offsets from here.
+//!
+//! **Who may refer to it.** The assembly hands a thread's `&mut Thread` to the runtime when it leaves
+//! translated code, and there is no other until it goes back. A signal handler makes one only if it
+//! interrupted translated code, when there is none. If it interrupted the runtime it gets along with
+//! the [`SignalBox`], which lies beside the thread in its [`Area`].
 use crate::hooks;
-use crate::lock::Lock;
+use crate::lock::{rank, Lock};
+use crate::pending::SignalBox;
+use crate::signals::Actions;
 use crate::space;
 use crate::sys;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use memtrail_ring as ring;
 use memtrail_translate::layout;
 
@@ -26,15 +33,6 @@ pub const R15: usize = 15;
 /// Values of [`Thread::link`] that are no link.
 pub const LINK_INDIRECT: u32 = 0xffff_fff0;
 pub const LINK_RETURN: u32 = 0xffff_fff1;
-
-/// A signal taken from the kernel and not yet given to the target. All others are blocked meanwhile.
-#[derive(Clone, Copy)]
-pub struct PendingSignal {
-    pub number: u32,
-    pub info: [u64; 16],
-    /// The mask to go back to after the handler.
-    pub mask: u64,
-}
 
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
@@ -69,15 +67,12 @@ pub struct Thread {
     pub flags: u64,
     /// Code cache address to go on at.
     pub resume: u64,
-    /// Not 0: `pending` holds a signal.
-    pub has_pending: AtomicU64,
     /// The buffer pointer while the runtime runs.
     pub cursor: u64,
     /// The miss path's own: registers, and flags as lahf and seto left them in rax.
     pub miss_rax: u64,
     pub miss_rbx: u64,
     pub miss_flags: u64,
-    pub pad: [u64; 2],
     pub xmm: [[u64; 2]; 16],
     // From here on Rust only.
     /// Where the target goes on.
@@ -97,12 +92,13 @@ pub struct Thread {
     /// Records go nowhere: discarding, or the collector is gone, or the child is not followed.
     pub unrecorded: bool,
     pub discarded: u64,
-    pub pending: PendingSignal,
+    /// The mask that the thread begins with.
+    pub first_mask: u64,
     pub altstack: AltStack,
     /// Synchronous signals the target believes blocked; the kernel never blocks them for us.
     pub blocked_sync: u64,
     /// Dispositions of this thread's process.
-    pub actions: u64,
+    pub actions: *const Actions,
     pub shares_memory_with_parent: bool,
     /// One instruction is to run from a page that stays writable.
     pub one_shot: bool,
@@ -110,9 +106,18 @@ pub struct Thread {
     pub calls: hooks::Calls,
 }
 
+/// What lies at the beginning of a thread's memory.
+#[repr(C)]
+pub struct Area {
+    pub thread: Thread,
+    pub mail: SignalBox,
+    /// The ranks of the locks that this thread holds, as bits: see [`crate::lock`].
+    pub held: AtomicU32,
+}
+
 macro_rules! offset_is {
     ($field:ident, $offset:expr) => {
-        const _: () = assert!(core::mem::offset_of!(Thread, $field) == $offset as usize);
+        const _: () = assert!(core::mem::offset_of!(Area, thread.$field) == $offset as usize);
     };
 }
 offset_is!(saved_rcx, layout::SAVED_RCX);
@@ -126,17 +131,7 @@ offset_is!(indirect_miss, layout::INDIRECT_MISS);
 offset_is!(return_miss, layout::RETURN_MISS);
 offset_is!(link, layout::LINK);
 offset_is!(next_pc, layout::TARGET);
-offset_is!(stack_top, 0x60);
-offset_is!(regs, 0x68);
-offset_is!(flags, 0xe8);
-offset_is!(resume, 0xf0);
-offset_is!(has_pending, 0xf8);
-offset_is!(cursor, 0x100);
-offset_is!(miss_rax, 0x108);
-offset_is!(miss_rbx, 0x110);
-offset_is!(miss_flags, 0x118);
-offset_is!(xmm, 0x130);
-const _: () = assert!(core::mem::size_of::<Thread>() < layout::INDIRECT_TABLE as usize);
+const _: () = assert!(core::mem::size_of::<Area>() < layout::INDIRECT_TABLE as usize);
 
 const TABLES_BYTES: usize = 2 * layout::TABLE_ENTRIES * 8;
 const TABLES_END: usize = layout::RETURN_TABLE as usize + layout::TABLE_ENTRIES * 8;
@@ -243,10 +238,10 @@ impl Thread {
             sys::protect(stack_top, GUARD, 0);
         } else {
             // SAFETY: the area is ours alone, and its head is at least this long.
-            unsafe { core::ptr::write_bytes(base as *mut u8, 0, core::mem::size_of::<Thread>()) };
+            unsafe { core::ptr::write_bytes(base as *mut u8, 0, core::mem::size_of::<Area>()) };
         }
         // SAFETY: the area is unused, its head zeroed, large enough, and zero is valid for every field.
-        let t = unsafe { &mut *(base as *mut Thread) };
+        let t = unsafe { &mut (*(base as *mut Area)).thread };
         t.this = base;
         // SAFETY: only addresses are taken.
         unsafe {
@@ -264,6 +259,12 @@ impl Thread {
         t.unrecorded = true;
         Some(t)
     }
+    /// The thread's box for signals, which is no part of the thread.
+    pub fn mail(&self) -> &'static SignalBox {
+        // SAFETY: the area lives for ever, and the box is only ever shared.
+        unsafe { &(*(self.this as *const Area)).mail }
+    }
+
     pub fn signal_stack(&self) -> AltStack {
         let sp = self.this + (TABLES_END + 2 * GUARD + STACK_BYTES) as u64;
         AltStack {
@@ -279,7 +280,7 @@ impl Thread {
 }
 
 /// Areas for later threads, each with the kernel's id of the thread that may still be running on it; 0: nobody is.
-pub static AREAS: Lock<Vec<(u64, u32)>> = Lock::new(Vec::new());
+pub static AREAS: Lock<Vec<(u64, u32)>, { rank::AREAS }> = Lock::new(Vec::new());
 
 /// Give back the area of a thread that will never run again.
 pub fn release(base: u64) {
@@ -302,14 +303,12 @@ fn free_area() -> Option<u64> {
     Some(areas.swap_remove(i).0)
 }
 
-/// The thread that runs this code.
-pub fn current() -> &'static mut Thread {
+/// The area of the thread that runs this code.
+pub fn here() -> *mut Area {
     let base: u64;
-    // SAFETY: gs points to a Thread whenever the runtime runs, and its first word is its own address.
-    unsafe {
-        core::arch::asm!("mov {}, gs:[0]", out(reg) base, options(nostack, preserves_flags, readonly));
-        &mut *(base as *mut Thread)
-    }
+    // SAFETY: gs points to an area whenever the runtime runs, and its first word is its own address.
+    unsafe { core::arch::asm!("mov {}, gs:[0]", out(reg) base, options(nostack, preserves_flags, readonly)) };
+    base as *mut Area
 }
 
 /// Set this thread's gs base.

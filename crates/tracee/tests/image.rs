@@ -141,6 +141,14 @@ fn nothing_but_its_own_address_is_left_to_find() {
     }
 }
 
+/// The order of locks is checked in the image of a build with debug assertions, and in no other.
+#[test]
+fn it_checks_itself_if_this_build_does() {
+    let message = b"a lock is taken out of order";
+    let checks = IMAGE.windows(message.len()).any(|w| w == message);
+    assert_eq!(checks, cfg!(debug_assertions));
+}
+
 /// Why an instruction may not be in the image. Vector registers above xmm15 and upper halves, x87, MMX and opmask registers
 /// stay the target's while the runtime runs; only xmm0 to 15 are saved on the way in.
 fn forbidden(insn: &Instruction, infos: &mut InstructionInfoFactory) -> Option<&'static str> {
