@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { ROUNDS = 4000 };
+enum { ROUNDS = 200 };
 static volatile int caught;
 static volatile int came, turn;
 
@@ -14,7 +14,7 @@ static volatile int came, turn;
 static void meet(void) {
     int now = turn;
     if (__atomic_add_fetch(&came, 1, __ATOMIC_SEQ_CST) == 3) { came = 0; turn = now + 1; return; }
-    for (long i = 0; turn == now; i++) if (i > 2000) sched_yield();
+    for (long i = 0; turn == now; i++) if (i > 100) sched_yield();
 }
 
 static long torn, wrong;

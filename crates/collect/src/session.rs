@@ -37,6 +37,7 @@ pub struct Options {
 /// A session file of ours, mapped.
 #[derive(Debug)]
 pub struct Session {
+    options: Options,
     base: NonNull<u8>,
     file: OwnedFd,
     allocators: Allocators,
@@ -71,16 +72,22 @@ impl Session {
         // Opened once more by name, because only such opens are counted for leases: see `shared`.
         let file = File::options().read(true).write(true).open(memory.path())?;
         let session = Session {
+            options: *options,
             base: map(&file)?,
             file: file.into(),
             allocators: Allocators::none(),
         };
-        session.initialise(options);
+        session.initialise();
         Ok(session)
     }
 
-    fn initialise(&self, options: &Options) {
-        let h = self.header();
+    /// What this session is to do.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    fn initialise(&self) {
+        let (h, options) = (self.header(), &self.options);
         let set = |field: &AtomicU32, value: u32| field.store(value, Ordering::Relaxed);
         set(&h.version, VERSION);
         set(&h.collector, collector::ALIVE);

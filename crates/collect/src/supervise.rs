@@ -166,11 +166,9 @@ pub fn record<S: Sink>(
 
 /// Those the runtime translates with.
 fn options(session: &Session) -> memtrail_translate::Options {
-    let header = session.header();
-    let probes = header.probes.load(Ordering::Relaxed);
     memtrail_translate::Options {
-        probes: memtrail_ring::Probes::from_u32(probes).unwrap_or(memtrail_ring::Probes::Loop),
-        max_block: header.max_block.load(Ordering::Relaxed),
+        probes: session.options().probes,
+        max_block: session.options().max_block,
     }
 }
 

@@ -22,7 +22,7 @@
 //!
 //! | where | why nothing else can be done |
 //! |---|---|
-//! | `rt_boot`: versions differ | a stale build; nothing of the target has run |
+//! | `rt_boot`: versions differ, or the probe mode is not known | a stale build; nothing of the target has run |
 //! | `rt_boot`, `space::region`, `new_tables`, `fork`: out of memory | the runtime cannot go on without this memory, and has no state to let the target go with |
 //! | `panic`, `fault`, `interrupt`: internal errors | the target's state is not known any more |
 //! | `define_block`: block ids used up | 4 billion blocks: records could not be told apart |
@@ -77,7 +77,10 @@ extern "C" fn rt_boot(boot: &Boot) {
         end: boot.room_end,
     };
     space::begin(session, room);
-    let probes = Probes::from_u32(s.probes.load(Relaxed)).unwrap_or(Probes::Naive);
+    // The one place where a mode that is not known is refused: plans of another would not fit.
+    let Some(probes) = Probes::from_u32(s.probes.load(Relaxed)) else {
+        sys::die(&[b"the collector asks for a probe mode that this runtime does not know; rebuild memtrail"]);
+    };
     {
         let mut c = cache::CACHE.lock();
         c.reserve();

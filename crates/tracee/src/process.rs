@@ -4,8 +4,9 @@
 //! signalfd for SIGCHLD (which also announces ptrace stops), and an eventfd that any thread can
 //! ring through a [`Wake`].
 use crate::{sys, Error, Event, Status};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,24 +22,24 @@ impl PidFd {
 
     /// Whether the process has ended.
     pub fn ended(&self) -> bool {
-        let mut fd = [poll_in(self.0.as_fd())];
-        poll(&mut fd, Duration::ZERO);
-        fd[0].revents != 0
+        let mut fd = [poll_in(&self.0)];
+        wait_for_input(&mut fd, Duration::ZERO);
+        !fd[0].revents().is_empty()
     }
 }
 
-fn poll_in(fd: BorrowedFd) -> libc::pollfd {
-    libc::pollfd {
-        fd: fd.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    }
+fn poll_in(fd: &OwnedFd) -> PollFd<'_> {
+    PollFd::new(fd, PollFlags::IN)
 }
 
-fn poll(fds: &mut [libc::pollfd], timeout: Duration) {
-    let ms = timeout.as_millis().min(1 << 30) as i32;
-    // SAFETY: the pointer and the length describe `fds`.
-    unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, ms) };
+/// Sleeps until one of `fds` can be read, time is up, or a signal came.
+fn wait_for_input(fds: &mut [PollFd], timeout: Duration) {
+    let timeout = Timespec {
+        tv_sec: timeout.as_secs().min(1 << 30) as i64,
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    // Whatever it says, the caller looks at what happened by itself.
+    let _ = poll(fds, Some(&timeout));
 }
 
 /// Time a process spent, as the kernel counts it.
@@ -85,20 +86,9 @@ impl Events {
     /// Blocks SIGCHLD in the calling thread and those it starts: call it before starting others,
     /// and after the fork of a child that must not inherit the mask.
     pub fn new() -> Result<Events, Error> {
-        // SAFETY: eventfd takes two numbers.
-        let bell = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        let bell = sys::owned("eventfd", bell.into())?;
-        // SAFETY: `set` is initialised by sigemptyset before it is read.
-        let children = unsafe {
-            let mut set = std::mem::zeroed();
-            libc::sigemptyset(&mut set);
-            libc::sigaddset(&mut set, libc::SIGCHLD);
-            libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
-            libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
-        };
         Ok(Events {
-            bell: Arc::new(bell),
-            children: sys::owned("signalfd", children.into())?,
+            bell: Arc::new(sys::eventfd()?),
+            children: sys::signalfd(libc::SIGCHLD)?,
         })
     }
 
@@ -109,9 +99,9 @@ impl Events {
     /// Sleeps until something happens to a child or tracee, a process in `others` ends, a
     /// [`Wake`] is rung, or time is up. What happened must be asked for.
     pub fn sleep<'p>(&self, others: impl Iterator<Item = &'p PidFd>, timeout: Duration) {
-        let mut fds = vec![poll_in(self.bell.as_fd()), poll_in(self.children.as_fd())];
-        fds.extend(others.map(|p| poll_in(p.0.as_fd())));
-        poll(&mut fds, timeout);
+        let mut fds = vec![poll_in(&self.bell), poll_in(&self.children)];
+        fds.extend(others.map(|p| poll_in(&p.0)));
+        wait_for_input(&mut fds, timeout);
         drain(self.bell.as_raw_fd());
         drain(self.children.as_raw_fd());
     }

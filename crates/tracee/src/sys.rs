@@ -1,7 +1,12 @@
-//! Thin, safe wrappers of the system calls this crate needs, each with its one SAFETY argument.
+//! Thin, safe wrappers of the system calls this crate needs: those that rustix has are its, the others have one
+//! SAFETY argument each.
 use crate::Error;
+use rustix::event::EventfdFlags;
+use rustix::fs::{memfd_create, MemfdFlags};
+use rustix::pipe::{pipe_with, PipeFlags};
+use rustix::process::{Pid, PidfdFlags};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 
 /// A ptrace request whose address and data are plain numbers.
 pub(crate) fn ptrace(
@@ -38,36 +43,47 @@ pub(crate) fn waitpid(pid: i32, flags: i32) -> io::Result<Option<(i32, i32)>> {
     }
 }
 
-/// Takes over a descriptor a system call has just returned.
-pub(crate) fn owned(call: &'static str, fd: i64) -> Result<OwnedFd, Error> {
-    if fd < 0 {
-        return Err(Error::system(call));
+fn failed(call: &'static str) -> impl FnOnce(rustix::io::Errno) -> Error {
+    move |errno| Error::System {
+        call,
+        source: errno.into(),
     }
-    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
 pub(crate) fn memfd(name: &std::ffi::CStr) -> Result<OwnedFd, Error> {
-    // SAFETY: `name` is a valid C string.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-    owned("memfd_create", fd.into())
+    memfd_create(name, MemfdFlags::CLOEXEC).map_err(failed("memfd_create"))
 }
 
 pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
-    // SAFETY: pidfd_open takes two numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    owned("pidfd_open", fd).map_err(|_| io::Error::last_os_error())
+    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
 }
 
 /// A pipe whose ends close on exec: (read, write).
 pub(crate) fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
-    let mut ends = [-1; 2];
-    // SAFETY: `ends` has room for the two descriptors.
-    let r = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
-    if r == -1 {
-        return Err(Error::system("pipe2"));
+    pipe_with(PipeFlags::CLOEXEC).map_err(failed("pipe2"))
+}
+
+/// A counter that poll sees when it is not 0.
+pub(crate) fn eventfd() -> Result<OwnedFd, Error> {
+    rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed("eventfd"))
+}
+
+/// A descriptor that can be read when `signal` is pending, which the calling thread blocks.
+pub(crate) fn signalfd(signal: i32) -> Result<OwnedFd, Error> {
+    // SAFETY: `set` is initialised by sigemptyset before it is read.
+    let fd = unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, signal);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+    };
+    if fd < 0 {
+        return Err(Error::system("signalfd"));
     }
-    Ok((owned("pipe2", ends[0].into())?, owned("pipe2", ends[1].into())?))
+    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 pub(crate) fn kill(pid: i32, signal: i32) {
