@@ -1,24 +1,28 @@
 //! The image that memtrail injects into a target.
 //!
-//! **Problem.** Run the target's code, all of it, through the translator, at nearly native speed, without the target
-//! noticing: not its registers, its stack, its signals, its file descriptors or its memory layout.
+//! **Problem.** Run the target's code, all of it, through the translator, at nearly native speed,
+//! without the target noticing: not its registers, its stack, its signals, its file descriptors or
+//! its memory layout.
 //!
-//! **Idea.** A dispatcher translates blocks on demand into a code cache near the original code; blocks are linked to each other, so
-//! that the dispatcher is seldom seen. Whatever could escape (system calls, signals, new threads and processes, changed code) comes
-//! back here.
+//! **Idea.** A dispatcher translates blocks on demand into a code cache near the original code;
+//! blocks are linked to each other, so that the dispatcher is seldom seen. Whatever could escape
+//! (system calls, signals, new threads and processes, changed code) comes back here.
 //!
 //! **Invariants.**
 //! 1. No code of the target ever runs untranslated, until the process is let go.
-//! 2. The runtime uses legacy SSE at most, and saves xmm0–15 on the way in: upper vector halves, x87 and opmask registers stay live in
-//!    the hardware and are never disturbed.
+//! 2. The runtime uses legacy SSE at most, and saves xmm0–15 on the way in: upper vector halves,
+//!    x87 and opmask registers stay live in the hardware and are never disturbed.
 //! 3. `gs` points to this thread's [`thread::Thread`]; the target's own gs base is virtual.
-//! 4. A lock is never wanted by a signal handler that interrupted the runtime: such a handler only takes a note.
-//! 5. No file descriptor stays open, and no memory of the target's is written but what the kernel itself would write (signal frames).
+//! 4. A lock is never wanted by a signal handler that interrupted the runtime: such a handler only
+//!    takes a note.
+//! 5. No file descriptor stays open, and no memory of the target's is written but what the kernel
+//!    itself would write (signal frames).
 //!
 //!
 //! **Where the target is ended.** A limit of ours must not end a program: a thread or process that
 //! finds no slot goes on unrecorded, a thread that finds no memory is refused with EAGAIN, and if
-//! /proc cannot be read pages that hold code are believed to be executable. [`sys::die`] is left for:
+//! /proc cannot be read pages that hold code are believed to be executable. [`sys::die`] is left
+//! for:
 //!
 //! | where | why nothing else can be done |
 //! |---|---|
@@ -28,9 +32,10 @@
 //! | `define_block`: block ids used up | 4 billion blocks: records could not be told apart |
 //! | `unsupported`: far branches out of 64-bit code | the target's next instruction cannot be translated |
 //!
-//! Module map: `entry` (assembly), `thread`, `process`, `buffer` (rings), `cache` (translated code), `dispatch`, `syscalls`, `signals` and
-//! `frame` (virtual signals), `notes` and `hooks` (what the target does to memory as a whole), `space` (where the
-//! runtime's own memory lies) and `mappings` (how the target is kept off it), `maps`, `heap`, `lock`, `sys`.
+//! Module map: `entry` (assembly), `thread`, `process`, `buffer` (rings), `cache` (translated
+//! code), `dispatch`, `syscalls`, `signals` and `frame` (virtual signals), `notes` and `hooks`
+//! (what the target does to memory as a whole), `space` (where the runtime's own memory lies) and
+//! `mappings` (how the target is kept off it), `maps`, `heap`, `lock`, `sys`.
 #![no_std]
 #![no_main]
 

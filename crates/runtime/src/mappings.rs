@@ -153,6 +153,11 @@ fn around(n: usize, a: &[u64; 6], result: isize) -> isize {
     let space = SPACE.lock();
     let (mut start, end) = (a[0], end_of(a[0], a[1]));
     if !plausible(a[0], a[1]) || space.first_in(start, end).is_none() {
+        if n == sys::MADVISE {
+            // It may wait for another thread of the target, and it takes nothing away: the worst is
+            // that it drops pages of memory that became ours this moment, which are still empty.
+            drop(space);
+        }
         return raw(n, a);
     }
     while start < end {
