@@ -18,7 +18,6 @@
 //! 5. No file descriptor stays open, and no memory of the target's is written but what the kernel
 //!    itself would write (signal frames).
 //!
-//!
 //! **Where the target is ended.** A limit of ours must not end a program: a thread or process that
 //! finds no slot goes on unrecorded, a thread that finds no memory is refused with EAGAIN, and if
 //! /proc cannot be read pages that hold code are believed to be executable. [`sys::die`] is left

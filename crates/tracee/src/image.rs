@@ -127,14 +127,14 @@ fn loadable(p: &elf::ProgramHeader64<Le>, file: &[u8]) -> Result<Segment, Error>
     Ok(segment)
 }
 
-fn prot(flags: u32) -> i32 {
+fn prot(flags: elf::ProgramFlags) -> i32 {
     let mut prot = 0;
     for (flag, bit) in [
         (elf::PF_R, libc::PROT_READ),
         (elf::PF_W, libc::PROT_WRITE),
         (elf::PF_X, libc::PROT_EXEC),
     ] {
-        if flags & flag != 0 {
+        if flags.0 & flag.0 != 0 {
             prot |= bit;
         }
     }
@@ -159,13 +159,16 @@ pub(crate) fn wrong_machine(header: &[u8]) -> Option<String> {
     if header.get(..4) != Some(&elf::ELFMAG) {
         return Some(NOT_ELF.to_string());
     }
-    let machine = header.get(18..20).map(|b| u16::from_le_bytes([b[0], b[1]]));
-    match (header.get(4), machine) {
-        (Some(&elf::ELFCLASS64), Some(elf::EM_X86_64)) => None,
+    let class = header.get(4).map(|&b| elf::FileClass(b));
+    let machine = header
+        .get(18..20)
+        .map(|b| elf::Machine(u16::from_le_bytes([b[0], b[1]])));
+    match (class, machine) {
+        (Some(elf::ELFCLASS64), Some(elf::EM_X86_64)) => None,
         (_, Some(elf::EM_386)) => Some("a 32-bit program".to_string()),
         (_, machine) => Some(format!(
             "a program for another machine (ELF machine {})",
-            machine.unwrap_or(0)
+            machine.map_or(0, |m| m.0)
         )),
     }
 }
