@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A reader of memtrail recordings, version 6, written from trace-format.md alone.
+"""A reader of memtrail recordings, version 7, written from trace-format.md alone.
 
     memtrail_reader.py FILE [--thread T]
 
@@ -24,7 +24,8 @@ class Events:
     """Processes, threads and the rest: only what can be checked is kept."""
 
     def __init__(self):
-        self.processes, self.threads, self.modules, self.log = {}, {}, set(), []
+        self.processes, self.threads, self.modules, self.log = {}, {}, [], []
+        self.images = []
         self.texts, self.hooks = {}, {}
 
     def add(self, chunk):
@@ -45,8 +46,8 @@ class Events:
 
     def event(self, column, chunk):
         what = column.byte()
-        need(1 <= what <= 10, f"{chunk.name}: unknown event {what}")
-        process = column.number() if what != 8 else None
+        need(1 <= what <= 11, f"{chunk.name}: unknown event {what}")
+        process = column.number()
         if what == 1:
             serial, parent, pid, how = (column.number() for _ in range(4))
             need(how < 3, f"{chunk.name}: PROCESS: how is {how}")
@@ -64,7 +65,6 @@ class Events:
             event = "THREAD END", process, serial, status, time
         elif what == 4:
             where, offset, protection, path = self.range(column), column.number(), column.number(), column.text()
-            need(not path.startswith(b"/") or path in self.modules, f"{chunk.name}: MAP before its MODULE")
             event = "MAP", process, where, offset, protection, path
         elif what == 5:
             event = "UNMAP", process, self.range(column)
@@ -86,11 +86,19 @@ class Events:
             need(text in self.texts, f"{chunk.name}: HOOK before its TEXT")
             self.hooks[number] = kind, named, self.likely_address, text
             event = "HOOK", process, number, *self.hooks[number]
+        elif what == 11:
+            module = column.number()
+            self.likely_address = self.likely_address + column.signed() & MASK
+            need(module < len(self.modules), f"{chunk.name}: IMAGE of unknown module {module}")
+            self.images.append((module, self.likely_address))
+            event = "IMAGE", process, module, self.likely_address
         else:
             path, build = column.text(), column.number()
-            self.modules.add(path)
-            event = "MODULE", path, column.take(build - 1) if build else None
-        need(process is None or process in self.processes, f"{chunk.name}: event of unknown process {process}: {event}")
+            build_id, generated = column.take(build - 1) if build else None, column.number()
+            need(generated < 2, f"{chunk.name}: MODULE of unknown kind")
+            self.modules.append(path)
+            event = "MODULE", process, path, build_id, generated
+        need(process in self.processes, f"{chunk.name}: event of unknown process {process}: {event}")
         self.log.append(event)
 
 
@@ -175,6 +183,9 @@ class Thread:
         elif head in (11, 15, 16, 17):
             text = words[{11: 3, 15: 2, 16: 0, 17: 0}[head]]
             need(text == LOW or text in self.events.texts, f"a note with text {text}, which is not defined")
+        elif head == 24:
+            need(words[0] <= words[1] and 1 <= words[2] <= 3, "an impossible gap")
+            self.has_state = False
 
     def execute(self, cut=None):
         record, self.held = self.held, None
@@ -340,7 +351,7 @@ def read(data, only, out):
     try:
         for chunk in chunks:
             if chunk.kind == BLOCKS:
-                blocks.add(chunk)
+                blocks.add(chunk, events.images)
             elif chunk.kind == EVENTS:
                 events.add(chunk)
             else:

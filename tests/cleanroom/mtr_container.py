@@ -129,16 +129,18 @@ def read_prologue(data):
     if len(data) < 20:
         raise CutOff("cut off within the prologue")
     version, length, crc = struct.unpack_from("<III", data, 8)
-    need(version == 6, f"version {version} is not known")
+    need(version == 7, f"version {version} is not known")
     need(length <= 1 << 24, "header is too long")
     if 20 + length > len(data):
         raise CutOff("cut off within the header")
     header = data[20:20 + length]
     need(zlib.crc32(header) == crc, "CRC of the header is wrong")
     try:
-        return json.loads(header), 20 + length
+        header = json.loads(header)
     except ValueError as error:
         raise Damage(f"header: {error}") from error
+    need(not header.get("features"), f"features {header.get('features')} are not known")
+    return header, 20 + length
 
 
 # ------------------------------------------------------------------------------------------ Packed payloads

@@ -268,15 +268,16 @@ class Plan:
 
 # --------------------------------------------------------------------------------------------------- BLOCKS
 
-COLUMNS = "flags id pc jump words source instruction access stack rsp slot offset address rare".split()
+COLUMNS = "flags id pc jump words source instruction access stack rsp slot offset address rare image code".split()
 
 
 class BlockReader:
-    def __init__(self, chunk):
+    def __init__(self, chunk, images, known):
+        self.images, self.known, self.likely_image = images, known, 0
         columns = unpack_columns(chunk, COLUMNS)
         self.columns = columns
         (self.flags, self.id, self.pc, self.jump, self.words, self.source, self.instruction, self.access, self.stack,
-         self.rsp, self.slot, self.offset, self.address, self.rare) = columns
+         self.rsp, self.slot, self.offset, self.address, self.rare, self.image, self.code) = columns
         self.likely_id, self.likely_pc, self.likely_address, self.ends = 64, 0, 0, []
 
     def read(self):
@@ -289,7 +290,7 @@ class BlockReader:
         plan = Plan()
         self.likely_rsp, self.likely_slot = 0, 3
         flags = self.flags.byte()
-        need(flags < 16 and flags & 6 != 6, "BLOCKS: unknown flags")
+        need(flags < 64 and flags & 6 != 6 and (flags & 16 or not flags & 32), "BLOCKS: unknown flags")
         plan.affine, plan.partly = flags & 2 != 0, flags & 4 != 0
         plan.id = self.likely_id + self.id.signed()
         end = self.pc.number()
@@ -320,6 +321,7 @@ class BlockReader:
                 pieces[first] = self.rare.signed()
         plan.end = self.instructions(plan, pieces)
         need(not pieces or max(pieces) < plan.instructions, "BLOCKS: a piece behind the last instruction")
+        self.code_of(plan, flags)
         plan.exit_rsp = self.stack_pointer()
         if plan.affine or plan.partly:
             plan.steps = [self.step() for _ in range(self.count())]
@@ -338,13 +340,36 @@ class BlockReader:
             self.ends.pop(0)
         return plan
 
+    def code_of(self, plan, flags):
+        """Where each piece comes from, and its bytes."""
+        plan.code = b""
+        for pc, length, longest in plan.stretches:
+            self.likely_image += self.image.signed()
+            need(0 <= self.likely_image <= len(self.images), f"BLOCKS: unknown image {self.likely_image}")
+            if not flags & 16:
+                continue
+            need(longest <= 15, "BLOCKS: code of an instruction that is too long")
+            if self.likely_image:
+                module, base = self.images[self.likely_image - 1]
+                pc = min(module + 1, 0xFFFD) * 2**48 + (pc - base) % 2**48
+            for at in range(length):
+                place = pc + at & MASK
+                if flags & 32 or place not in self.known:
+                    self.known[place] = self.code.take(1)
+                plan.code += self.known[place]
+
     def instructions(self, plan, pieces):
         at, pc, words = 0, plan.pc, 1
+        plan.stretches = []
         while True:
             byte = self.instruction.byte()
             number, last = plan.instructions, byte & 0x80
             pc = pc + pieces.get(number, 0) & MASK
             length = byte & 15 or self.rare.number()
+            if number == 0 or number in pieces:
+                plan.stretches.append([pc, 0, 0])
+            plan.stretches[-1][1] += length
+            plan.stretches[-1][2] = max(plan.stretches[-1][2], length)
             count = byte >> 5 & 3
             if count == 3:
                 count = self.rare.number()
@@ -474,9 +499,10 @@ class Blocks:
 
     def __init__(self):
         self.by_head, self.highest, self.count = {}, 63, 0
+        self.known = {}  # bytes of code, by code address
 
-    def add(self, chunk):
-        for plan in BlockReader(chunk).read():
+    def add(self, chunk, images):
+        for plan in BlockReader(chunk, images, self.known).read():
             most = min(self.highest + (1 << 22), 64 + (1 << 22) + 64 * self.count)
             last = plan.id + len(plan.ids()) - 1
             need(64 <= plan.id <= most and last <= (1 << 31) - 2, f"{chunk.name}: id {plan.id}")

@@ -6,7 +6,7 @@ from mtr_container import MASK, Bytes, need, signed, unzigzag, unzstd
 CUT, STATE, SIGNAL, SIGRETURN = 2, 3, 4, 5
 FIXED = {CUT: 5, STATE: 3, SIGNAL: 1, SIGRETURN: 0}
 # The words of each note behind its head.
-NOTES = {8: 4, 9: 3, 10: 5, 11: 6, 12: 3, 13: 5, 14: 2, 15: 4, 16: 2, 17: 2, 18: 2}
+NOTES = {8: 4, 9: 3, 10: 5, 11: 6, 12: 3, 13: 5, 14: 2, 15: 4, 16: 2, 17: 2, 18: 2, 19: 3, 20: 3, 21: 3, 22: 3, 23: 2, 24: 6}
 FIXED.update(NOTES)
 
 

@@ -13,7 +13,7 @@ import zlib
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "reader"))
 from container import BLOCKS, END, EVENTS, HEAD, HEAD_FIELDS, INDEX, STREAM, VERSION, Fields, File, unpack
-from plans import BlocksDecoder
+from memtrail_reader import Recording
 from streams import read_string
 
 STRING_NAMES = """definitions counts path_heads path_runs path_sparse path_dense explicit column_heads column_runs
@@ -127,8 +127,8 @@ class Draft:
         return self.set_stream(1, 1, 1, column_heads=b"\3" + number(trips), column_dense=b"\2", **strings)
 
     def blocks(self):
-        head, payload = self.chunks[self.find(BLOCKS)]
-        return BlocksDecoder(type("Chunk", (), {"head": head, "payload": payload})).blocks()
+        """All blocks, in order."""
+        return dict.fromkeys(Recording(self.data(), keep=False).table.values())
 
     def index(self):
         columns = [b""] * 10
@@ -182,7 +182,7 @@ def block_with(draft, flag, rare):
         columns[0] = bytes([columns[0][0] | flag]) + columns[0][1:]
         columns[13] = rare + columns[13]
 
-    return draft.change_columns(BLOCKS, 14, change).data()
+    return draft.change_columns(BLOCKS, 16, change).data()
 
 
 def block_with_pieces(draft, head):
@@ -208,7 +208,7 @@ def way_out_of_more_words(draft):
         for way_out in [] if is_loop(block) else block.ways_out:
             words += number(way_out.words - before + more)
             before, more = way_out.words, 0
-    return draft.change_columns(BLOCKS, 14, column(4, lambda _: words)).data()
+    return draft.change_columns(BLOCKS, 16, column(4, lambda _: words)).data()
 
 
 def put(data, at, new):
@@ -247,6 +247,9 @@ def invalid(data):
     d = draft()
     d.header = json.dumps({k: v for k, v in json.loads(d.header).items() if k != "xsave"}).encode()
     yield "header_without_xsave", d.data()
+    d = draft()
+    d.header = json.dumps({**json.loads(d.header), "features": ["streams of sets", "holograms"]}).encode()
+    yield "header_of_unknown_features", d.data()
 
     # Cut off.
     yield "cut_off_behind_header", plain[:first]
@@ -315,7 +318,7 @@ def invalid(data):
     yield "columns_of_another_size", d.change_head(EVENTS, raw=d.chunks[d.find(EVENTS)][0]["raw"] + 1).data()
 
     # Blocks.
-    blocks = lambda i, change: draft().change_columns(BLOCKS, 14, column(i, change)).data()
+    blocks = lambda i, change: draft().change_columns(BLOCKS, 16, column(i, change)).data()
     yield "block_of_two_loops", blocks(0, lambda c: b"\6" + c[1:])
     yield "block_twice", blocks(1, lambda c: c[:1] + fold(-1) + c[2:])
     yield "block_id_too_low", blocks(1, lambda c: fold(-1) + c[1:])
@@ -330,12 +333,19 @@ def invalid(data):
     yield "block_way_out_of_more_words", way_out_of_more_words(draft())
     yield "block_slot_missing", blocks(10, lambda c: fold(-1000) + c[1:])
     yield "block_access_of_unknown_form", blocks(7, lambda c: b"\xa0" + c[1:])
+    yield "block_in_no_image", blocks(14, lambda c: fold(1000) + c[1:])
+    yield "block_in_an_image_below_0", blocks(14, lambda c: fold(-1) + c[1:])
+    yield "block_code_missing", blocks(15, lambda c: c[:-1])
+    yield "block_code_left_over", blocks(15, lambda c: c + b"\x90")
+    yield "block_code_anew_but_not_there", blocks(0, lambda c: bytes([c[0] & 0xF | 0x20]) + c[1:])
     yield "block_bytes_left_over", blocks(13, lambda c: c + b"\0")
     yield "block_cut_off", blocks(6, lambda c: c[:-1])
 
     # Events.
     events = lambda change: draft().change_columns(EVENTS, 1, column(0, change)).data()
-    yield "event_unknown", events(lambda c: c + b"\x0b\0")
+    yield "event_unknown", events(lambda c: c + b"\x0c\0")
+    yield "image_of_no_module", events(lambda c: c + b"\x0b\0" + number(1000) + fold(0))
+    yield "module_of_unknown_kind", events(lambda c: c + b"\x08\0\0\0\2")
     yield "event_cut_off", events(lambda c: c[:-1])
     yield "hook_of_unknown_kind", events(lambda c: c + b"\x0a\0\0\4\0\0\0")
 
@@ -372,6 +382,7 @@ def invalid(data):
     yield "cut_of_no_block", draft().set_leaf(2, 5).data()
     block = next(block for block in draft().blocks() if block.ways_out and not is_loop(block))
     yield "cut_of_a_way_out", draft().set_cut(block.id + 1, block.ways_out[0].words - 1).data()
+    yield "gap_without_reason", draft().set_leaf(24, 6).data()
     d = draft().set_leaf(9, 3)
     nothing = dict.fromkeys("accesses reads writes prefetches bytes instructions blocks".split(), 0)
     totals = {**json.loads(d.totals), **nothing, "ring_words": 4, "verify": []}

@@ -6,7 +6,7 @@ import zlib
 
 import zstandard
 
-VERSION = 6
+VERSION = 7
 WORD = (1 << 64) - 1
 LOW32 = (1 << 32) - 1
 
@@ -140,6 +140,7 @@ class File:
         header = data[20 : 20 + length]
         demand(len(header) == length and zlib.crc32(header) == crc, "the CRC of the header differs")
         self.header = read_json(header, "pid xcr0 xsave")
+        demand(not self.header.get("features"), "the file makes use of what is not known here")
         self.chunks = []
         at = 20 + length
         while not self.chunks or self.chunks[-1].kind != END:

@@ -15,13 +15,13 @@ import argparse
 import sys
 
 from container import BLOCKS, EVENTS, LOW32, STREAM, WORD, Damage, File, demand, unpack
-from plans import FIRST, GS, PREFETCH, RSP, BlocksDecoder
+from plans import FIRST, GS, PREFETCH, RSP, BlocksDecoder, Code
 from streams import CUT, HOOK_OF, NO_TEXT, NOTES, SIGNAL, SIGRETURN, STATE, TEXT_OF, decode_stream
 
 # ---------------------------------------------------------------------------------------------------------------------
 # EVENTS
 
-PROCESS, THREAD, THREAD_END, MAP, UNMAP, EXIT, WARN, MODULE, TEXT, HOOK = range(1, 11)
+PROCESS, THREAD, THREAD_END, MAP, UNMAP, EXIT, WARN, MODULE, TEXT, HOOK, IMAGE = range(1, 12)
 EXEC = 2
 
 
@@ -30,15 +30,17 @@ def decode_events(chunk):
     address = time = 0
     while fields.more():
         kind = fields.byte()
-        demand(PROCESS <= kind <= HOOK, "an event of unknown kind")
-        event = {"event": kind}
+        demand(PROCESS <= kind <= IMAGE, "an event of unknown kind")
+        event = {"event": kind, "process": fields.number(1 << 32)}
         if kind == MODULE:
             event["path"] = fields.text()
             length = fields.number()
             event["build_id"] = fields.bytes(length - 1) if length else None
-        else:
-            event["process"] = fields.number(1 << 32)
-        if kind == PROCESS:
+            event["generated"] = fields.number(2)
+        elif kind == IMAGE:
+            event["module"] = fields.number(1 << 32)
+            event["base"] = address = (address + fields.signed()) & WORD
+        elif kind == PROCESS:
             event["serial"] = fields.number(1 << 32)
             event["parent"] = fields.number(1 << 32) - 1
             event["pid"], event["how"] = fields.number(1 << 32), fields.number(1 << 32)
@@ -98,6 +100,7 @@ class Thread:
         self.hash = 0
         self.time = 0  # the end of the last chunk
         self.note_number = 0  # the least that the next note may have
+        self.gaps = 0
 
     def state(self):
         values = self.slots[FIRST : FIRST + self.loop.words - 1] if self.loop else []
@@ -129,6 +132,9 @@ class Thread:
         text = record[TEXT_OF[head]] if head in TEXT_OF else NO_TEXT
         demand(text == NO_TEXT or text in self.defined["texts"], "a note's text is not defined")
         demand(head not in HOOK_OF or record[HOOK_OF[head]] in self.defined["hooks"], "a note's hook is not defined")
+        if head == 24:
+            demand(record[2] <= record[3] and 1 <= record[4] <= 3, "an impossible gap")
+            self.gaps += 1
         self.counts.features.add(NOTES[head][0])
 
     def finish(self):
@@ -246,6 +252,7 @@ class Recording:
         self.counts = Counts()
         self.threads, self.processes, self.known_threads, self.execs = {}, set(), set(), set()
         self.defined = {"texts": set(), "hooks": set()}
+        self.code = Code()
         self.lines = {}
         self.wanted, self.keep = wanted, keep
         self.words = 0
@@ -261,17 +268,24 @@ class Recording:
         self.check_totals()
 
     def blocks(self, chunk):
-        for block in BlocksDecoder(chunk).blocks():
+        for block in BlocksDecoder(chunk, self.code).blocks():
+            self.counts.features.add(block.feature)
             for id in range(block.id, block.id + block.ids()):
                 demand(id not in self.table, f"block {id} is defined twice")
                 self.table[id] = block
 
     def events(self, chunk):
         for event in decode_events(chunk):
+            if event["event"] == MODULE:
+                self.code.modules += 1
+                self.counts.features.add("generated code" if event["generated"] else "module")
+            if event["event"] == IMAGE:
+                demand(event["module"] < self.code.modules, "an image of a module that is not known")
+                self.code.images.append((event["module"], event["base"]))
             if event["event"] == THREAD:
                 self.known_threads.add(event["serial"])
             if event["event"] == PROCESS:
-                if event["serial"] in self.processes or event["how"] == EXEC:
+                if event["how"] == EXEC:
                     self.execs.add(event["serial"])
                 self.processes.add(event["serial"])
             if event["event"] == TEXT:
@@ -333,6 +347,8 @@ class Recording:
         for name, value in found.items():
             said = self.file.totals[name]
             demand(value == said, f"{name}: {value}, but the totals say {said}")
+        gaps = sum(thread.gaps for thread in self.threads.values())
+        demand(gaps == self.file.totals.get("gaps", 0), f"{gaps} gaps, but the totals say another number")
         if "verify" in self.file.totals:
             self.counts.features.add("verify")
             made = {t.serial: (t.made, t.hash) for t in self.threads.values() if t.made}

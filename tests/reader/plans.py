@@ -188,6 +188,31 @@ class WayOut:
         self.instruction, self.rsp, self.moved, self.words = instruction, rsp, moved, words
 
 
+class Code:
+    """BLOCKS, code: images, and the bytes of code met so far."""
+
+    def __init__(self):
+        self.modules = 0
+        self.images = []  # module and base
+        self.bytes = {}  # by code address
+
+    def address(self, image, pc):
+        demand(image <= len(self.images), "an image that is not known")
+        if image == 0:
+            return pc
+        module, base = self.images[image - 1]
+        return min(module + 1, 0xFFFD) << 48 | (pc - base) & (1 << 48) - 1
+
+    def read(self, at, length, column, anew):
+        """Code from a code address on; bytes that are not known stand in the column."""
+        code = bytearray()
+        for place in range(at, at + length):
+            if anew or place & WORD not in self.bytes:
+                self.bytes[place & WORD] = column.byte()
+            code.append(self.bytes[place & WORD])
+        return bytes(code)
+
+
 class Block:
     def __init__(self, id, pc, words, sources):
         self.id, self.pc, self.words, self.sources = id, pc, words, sources
@@ -201,6 +226,9 @@ class Block:
         self.steps = []
         self.counter = None  # of an affine loop
         self.free = None  # of a partly affine loop
+        self.lengths = []  # of the instructions
+        self.images = []  # of the pieces
+        self.code = None  # the bytes of the pieces, one after the other
 
     def ids(self):
         return (1 + len(self.ways_out)) * (1 if self.free is None else 2)
@@ -221,10 +249,13 @@ class Block:
 
 
 class BlocksDecoder:
-    def __init__(self, chunk):
-        self.columns = unpack(chunk, 14)
+    def __init__(self, chunk, code):
+        self.known_code = code
+        self.columns = unpack(chunk, 16)
         (self.flags, self.id, self.pc, self.jump, self.words, self.source, self.instruction) = self.columns[:7]
-        (self.access, self.stack, self.rsp, self.slot, self.offset, self.address, self.rare) = self.columns[7:]
+        (self.access, self.stack, self.rsp, self.slot, self.offset, self.address, self.rare) = self.columns[7:14]
+        self.image, self.code = self.columns[14:]
+        self.likely_image = 0
         self.likely_id = 64
         self.likely_pc = self.likely_address = 0
         self.ends = []
@@ -237,7 +268,7 @@ class BlocksDecoder:
 
     def block(self):
         flags = self.flags.byte()
-        demand(flags < 16 and flags & 6 != 6, "a block of unknown kind")
+        demand(flags < 64 and flags & 6 != 6 and flags & 48 != 32, "a block of unknown kind")
         id = (self.likely_id + self.id.signed()) & WORD
         demand(64 <= id < (1 << 31) - 1, "a block id is out of range")
         back = self.pc.number()
@@ -264,12 +295,25 @@ class BlocksDecoder:
             demand(not any(step.anew for step in [*block.steps, block.counter]), "an affine loop that begins anew")
         if flags & 4:
             block.free = [self.rare.number(1 << 16) for _ in range(self.rare.number(1 << 16))]
+        self.images_and_code(block, flags)
+        block.feature = {0: "unknown code", 16: "code", 48: "code anew"}[flags & 48]
         self.likely_id = id + block.ids()
         self.likely_pc = block.end
         self.ends.append(self.likely_pc)
         if len(self.ends) == 33:
             self.ends.pop(0)
         return block
+
+    def images_and_code(self, block, flags):
+        firsts = [0, *block.pieces]
+        for first, end in zip(firsts, [*firsts[1:], len(block.pcs)]):
+            self.likely_image = (self.likely_image + self.image.signed()) & WORD
+            block.images.append(self.likely_image)
+            at = self.known_code.address(self.likely_image, block.pcs[first])
+            if flags & 16:
+                demand(max(block.lengths) <= 15, "an instruction of more than 15 bytes")
+                code = self.known_code.read(at, sum(block.lengths[first:end]), self.code, flags & 32)
+                block.code = (block.code or b"") + code
 
     def pieces(self, block):
         number = 0
@@ -291,6 +335,7 @@ class BlocksDecoder:
             number = len(block.pcs)
             pc = (block.end + block.pieces.get(number, 0)) & WORD
             block.pcs.append(pc)
+            block.lengths.append(length)
             block.end = (pc + length) & WORD
             pushes = length <= 2 or byte & 0x80 or number + 1 in block.pieces
             for _ in range(count):

@@ -20,6 +20,12 @@ NOTES = {
     16: ("enter", 2),
     17: ("leave", 2),
     18: ("forked", 2),
+    19: ("wait", 3),
+    20: ("woken", 3),
+    21: ("wake", 3),
+    22: ("started", 3),
+    23: ("ended", 2),
+    24: ("gap", 6),
 }
 SPECIAL_VALUES |= {head: values for head, (_, values) in NOTES.items()}
 # Which of a note's words is a text, or a hook.

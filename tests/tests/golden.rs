@@ -1,9 +1,9 @@
 //! Golden files: recordings of known accesses, and damaged ones with what is said of them. See `golden/README.md`.
 
-use memtrail_decode::{Counter, State, ThreadDecoder};
+use memtrail_decode::{Counter, Definition, State, ThreadDecoder};
 use memtrail_model::{Kind, Thread, Via};
 use memtrail_plan::{Addr, Derived, Lin, LoopPlan, Narrow, Piece, Plan, PlannedAccess, Shape, Side, Step, FIRST, RSP};
-use memtrail_ring::record::{special_words, CUT, STATE};
+use memtrail_ring::record::{is_note, special_words, CUT, GAP, NOT_KNOWN, STATE, WAIT, WAKE, WOKEN};
 use memtrail_tests::run::{dump, record, transcript, Configuration, Probes};
 use memtrail_tests::{guest, reader};
 use memtrail_trace::{compress, words, Ending, Known, Reader, StreamHead, Writer, VERSION};
@@ -64,16 +64,21 @@ const EVERYTHING: &[&str] = &[
     "alloc",
     "back expected",
     "break",
+    "code",
+    "code anew",
     "cut",
+    "ended",
     "enter",
     "forked",
     "free",
+    "gap",
     "leave",
     "left",
     "left in a later iteration",
     "left with fewer words",
     "loop",
     "mapped",
+    "module",
     "name",
     "on expected",
     "partly affine loop",
@@ -87,9 +92,14 @@ const EVERYTHING: &[&str] = &[
     "several chunks of a thread",
     "signal",
     "sigreturn",
+    "started",
     "threads",
+    "unknown code",
     "unmapped",
     "verify",
+    "wait",
+    "wake",
+    "woken",
 ];
 
 fn directory(name: &str) -> PathBuf {
@@ -149,7 +159,7 @@ fn valid_files_are_read_exactly() {
             }
             read += 1;
         } else {
-            let refusal = format!("this memtrail reads format {VERSION}");
+            let refusal = format!("; this one reads format {VERSION}: record again");
             let (said, printed) = transcript(&["dump"], &path).unwrap();
             assert!(
                 said.contains(&refusal) && printed.is_empty(),
@@ -260,10 +270,10 @@ fn rechunked(bytes: Vec<u8>) -> Vec<u8> {
         panic!("the recording is not complete");
     };
     let mut writer = Writer::new(Vec::new(), reader.header()).unwrap();
-    writer.blocks(known.table.blocks()).unwrap();
     for (process, message) in &known.messages {
         writer.message(*process, message).unwrap();
     }
+    writer.blocks(known.table.blocks()).unwrap();
     for chunk in &known.streams {
         let StreamHead { thread, process, .. } = chunk.head.stream;
         let mut begin = chunk.head.stream.begin;
@@ -404,8 +414,24 @@ fn with_paths(bytes: Vec<u8>) -> Vec<u8> {
     let id = blocks.map(|b| b.id + b.plan.ids()).max().unwrap();
     let [calls, loops] = paths();
     let next = id + calls.ids();
-    known.table.insert_with(id, calls, [7, 6].into()).unwrap();
+    // One is of the program; of the other, it is not known what it is of. And the program's first block once more, with other code.
+    let mut first = known.table.blocks()[0].definition();
+    let of_program = Definition {
+        id,
+        sources: [7, 6].into(),
+        images: [first.images[0]; 3].into(),
+        code: Some([0x90; 26].into()),
+        plan: calls,
+    };
+    first.id = next + loops.ids();
+    first
+        .code
+        .iter_mut()
+        .flat_map(|code| code.iter_mut())
+        .for_each(|byte| *byte = !*byte);
+    known.table.insert_definition(of_program).unwrap();
     known.table.insert_with(next, loops, [7, 6, 2].into()).unwrap();
+    known.table.insert_definition(first).unwrap();
     for block in known.table.blocks().iter().filter(|b| b.id >= id) {
         known.leaves.add(block);
     }
@@ -415,6 +441,10 @@ fn with_paths(bytes: Vec<u8>) -> Vec<u8> {
     all.extend([calls_left, 0x2_0000]);
     all.extend([loops, 0x3_0000, 0x1234, 0xfedc, steady, 0x2345, steady_left, 0x3456]);
     all.extend([calls, 0x4_0000, 0, CUT, 4, 0, 0, 0, 0, STATE, 0x7000, 0, 0]);
+    let number = notes(&known, &all);
+    all.extend([WAIT, number, 0x1000, 1, WOKEN, number + 1, 0x1000, 0]);
+    all.extend([WAKE, number + 2, 0x2000, 1]);
+    all.extend([GAP, number + 3, 5, 9, 2, NOT_KNOWN, 12, STATE, 0x7000, 0, 0]);
     // One value follows from the other, often enough to be worth telling.
     let mut value = 1u64;
     for _ in 0..200 {
@@ -429,14 +459,25 @@ fn with_paths(bytes: Vec<u8>) -> Vec<u8> {
     decoder.finish(&known.table, &mut counter).unwrap();
     let mut totals = totals.with_counts(&counter.counts(&known.table));
     totals.ring_words = head.words;
+    totals.gaps = 1;
     let mut writer = Writer::new(Vec::new(), reader.header()).unwrap();
-    writer.blocks(known.table.blocks()).unwrap();
     for (process, message) in &known.messages {
         writer.message(*process, message).unwrap();
     }
+    writer.blocks(known.table.blocks()).unwrap();
     let (payload, raw_bytes) = compress(&all, State::default(), head.begin, &known.leaves).unwrap();
     writer.stream(&head, raw_bytes, &payload).unwrap();
     writer.finish(&totals).unwrap().0
+}
+
+/// How many notes there are.
+fn notes(known: &Known, words: &[u64]) -> u64 {
+    let (mut at, mut notes) = (0, 0);
+    while at < words.len() {
+        notes += u64::from(is_note(words[at]));
+        at += length(known, words[at]);
+    }
+    notes
 }
 
 /// Words of the record with this head.

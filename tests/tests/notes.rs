@@ -62,7 +62,12 @@ fn is_mapping(what: &str) -> bool {
     ["map", "unmap", "remap", "break"].contains(&what.split(' ').next().unwrap_or(""))
 }
 
-/// What was noted in the region "test".
+/// Whether a note is of threads, and not of memory.
+fn is_of_threads(what: &str) -> bool {
+    ["wait", "woken", "wake", "start", "end"].contains(&what.split(' ').next().unwrap_or(""))
+}
+
+/// What was noted of memory in the region "test".
 fn in_test(lines: &[Line], mappings: bool) -> String {
     let mut inside = false;
     let mut text = String::new();
@@ -70,7 +75,7 @@ fn in_test(lines: &[Line], mappings: bool) -> String {
         match line.what.as_str() {
             "enter test" => inside = true,
             "leave test" => inside = false,
-            what if inside && (mappings || !is_mapping(what)) => text += &format!("{what}\n"),
+            what if inside && (mappings || !is_mapping(what)) && !is_of_threads(what) => text += &format!("{what}\n"),
             _ => {}
         }
     }
@@ -202,7 +207,10 @@ fn threads_that_free_each_others_blocks() {
     for (i, line) in lines.iter().enumerate() {
         // When a thread ends the C library gives the free blocks that it kept for it to `free` once more.
         let own = |l: &Line| l.thread == line.thread;
-        let ends = line.thread != 0 && !lines[i..].iter().any(|l| own(l) && !l.what.starts_with("free"));
+        let ends = line.thread != 0
+            && !lines[i..]
+                .iter()
+                .any(|l| own(l) && !l.what.starts_with("free") && !is_of_threads(&l.what));
         match line.what.strip_prefix("free ").filter(|_| ends) {
             Some(freed) => drop(blocks.0.remove(freed.trim_end_matches(" free"))),
             None => blocks.take(&line.what),
@@ -219,12 +227,55 @@ fn threads_that_free_each_others_blocks() {
 }
 
 #[test]
+fn threads_start_wait_wake_and_end() {
+    let (_, lines) = noted("notes_threads", PLAIN, &[], "tell");
+    let place = |thread: u32, what: &str| {
+        lines
+            .iter()
+            .position(|l| l.thread == thread && l.what.starts_with(what))
+    };
+    let started: Vec<(u32, String)> = lines
+        .iter()
+        .filter_map(|l| l.what.strip_prefix("start "))
+        .map(|what| what.split_once(' ').unwrap())
+        .map(|(thread, cleared)| (thread.parse().unwrap(), cleared.to_string()))
+        .collect();
+    let mut threads: Vec<u32> = started.iter().map(|(thread, _)| *thread).collect();
+    threads.sort_unstable();
+    assert_eq!(threads, (1..=8).collect::<Vec<u32>>());
+    for (thread, cleared) in &started {
+        // A thread does nothing before it is made, and nothing after it ends.
+        let first = lines.iter().position(|l| l.thread == *thread).unwrap();
+        let last = lines.iter().rposition(|l| l.thread == *thread).unwrap();
+        assert!(place(0, &format!("start {thread} ")).unwrap() < first);
+        assert_eq!(lines[last].what, "end 0");
+        // Whoever joins it waits for the word that its end clears, and goes on after that.
+        if let Some(waits) = place(0, &format!("wait {cleared} ")) {
+            let goes_on = place(0, &format!("woken {cleared} ")).unwrap();
+            assert!(waits < goes_on && last < goes_on, "{thread}: {waits} {goes_on} {last}");
+        }
+    }
+    // Each waits for one thing at a time.
+    let mut waits: BTreeMap<u32, String> = BTreeMap::new();
+    for line in &lines {
+        let address = || line.what.split(' ').nth(1).unwrap().to_string();
+        if line.what.starts_with("wait ") {
+            assert_eq!(waits.insert(line.thread, address()), None);
+        } else if line.what.starts_with("woken ") {
+            assert_eq!(waits.remove(&line.thread), Some(address()));
+        }
+    }
+    assert_eq!(waits, BTreeMap::new());
+}
+
+#[test]
 fn processes_that_fork_spawn_and_become_others() {
     let (_, lines) = noted("notes_processes", PLAIN, &[], "tell");
     let of = |thread: u32| -> Vec<String> {
         let own = lines.iter().filter(|l| l.thread == thread);
         let what = own.map(|l| l.what.clone());
-        what.filter(|w| !is_mapping(w) || w.starts_with("unmap 0x0 ")).collect()
+        what.filter(|w| !is_of_threads(w) && (!is_mapping(w) || w.starts_with("unmap 0x0 ")))
+            .collect()
     };
     let sized = |thread: u32, bytes: &str| -> String {
         let found = of(thread)

@@ -210,6 +210,7 @@ fn recording(path: &str) -> Result<(), Box<dyn Error>> {
             callpath,
             object,
             thread: false,
+            process: false,
         };
         replay(path, Tagger::new(Nothing::default(), dimensions, Options::default()))
     };
@@ -248,6 +249,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 callpath,
                 object,
                 thread: false,
+                process: false,
             };
             time(program, || {
                 Tagger::new(Nothing::default(), dimensions, Options::default())

@@ -18,6 +18,7 @@ pub enum By {
     CallPath,
     Object,
     Thread,
+    Process,
     /// These follow from the reference point; what their numbers mean is the caller's business.
     Ref,
     Line,
@@ -48,6 +49,7 @@ impl Grouping {
                 By::CallPath => composite.node,
                 By::Object => composite.group,
                 By::Thread => composite.thread,
+                By::Process => composite.process,
                 &place_of => place(place_of, composite.point),
             };
             let key: Vec<u32> = by.iter().map(number).collect();
@@ -153,6 +155,7 @@ mod tests {
             node: Key::NONE,
             group,
             thread,
+            process: Key::NONE,
         };
         vec![key(0, 7, 0), key(1, 7, 0), key(0, 8, 1), key(1, 8, 0), key(1, 7, 1)]
     }

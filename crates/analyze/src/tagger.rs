@@ -1,7 +1,7 @@
 //! Gives every access a number for all that tables tell apart.
 //!
 //! **Idea.** Simulators count by reference point. A tagger replaces the point of each access by a *composite*: a dense number for the point together with the call path, the group of
-//! objects and the thread, as far as they are tracked. Nothing else about a simulation changes, and every table is a sum over composites.
+//! objects, the thread and the process, as far as they are tracked. Nothing else about a simulation changes, and every table is a sum over composites.
 //!
 //! **An access belongs** to the object that has its first byte.
 //!
@@ -27,6 +27,7 @@ pub struct Dimensions {
     pub callpath: bool,
     pub object: bool,
     pub thread: bool,
+    pub process: bool,
 }
 
 /// What a composite stands for; [`Key::NONE`] for what is not tracked.
@@ -38,6 +39,8 @@ pub struct Key {
     /// Of objects.
     pub group: u32,
     pub thread: u32,
+    /// The serial number of the process, which is that of its address space.
+    pub process: u32,
 }
 
 impl Key {
@@ -46,7 +49,7 @@ impl Key {
     #[inline]
     fn hash(&self) -> u64 {
         let what = u64::from(self.point.0) | u64::from(self.node) << 32;
-        let whose = u64::from(self.group) | u64::from(self.thread) << 32;
+        let whose = u64::from(self.group) | u64::from(self.thread ^ self.process.rotate_left(16)) << 32;
         let mixed = what.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ whose.wrapping_mul(0xd6e8_feb8_6659_fd93);
         (mixed ^ mixed >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -87,6 +90,14 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
+/// Who does what a thread does now, as composites have it.
+#[derive(Clone, Copy, Debug)]
+struct Doer {
+    node: u32,
+    thread: u32,
+    process: u32,
+}
+
 /// A composite, and the last object it accessed.
 #[derive(Clone, Copy, Debug)]
 struct Known {
@@ -104,6 +115,7 @@ impl Known {
             group: Key::NONE,
             // No thread has this number.
             thread: Key::NONE - 1,
+            process: Key::NONE,
         },
         composite: 0,
         walker: 0,
@@ -112,8 +124,11 @@ impl Known {
 
     /// Whether the point has this composite.
     #[inline]
-    fn is(&self, node: u32, group: u32, thread: u32) -> bool {
-        (self.key.node == node) & (self.key.group == group) & (self.key.thread == thread)
+    fn is(&self, group: u32, by: &Doer) -> bool {
+        (self.key.node == by.node)
+            & (self.key.group == group)
+            & (self.key.thread == by.thread)
+            & (self.key.process == by.process)
     }
 }
 
@@ -220,18 +235,19 @@ impl Composites {
 
     /// The composite of an access to an object, and its walker.
     #[inline]
-    fn of(&mut self, point: Point, object: u32, group: u32, node: u32, thread: u32) -> (u32, u32) {
+    fn of(&mut self, point: Point, object: u32, group: u32, by: &Doer) -> (u32, u32) {
         match self.last.get_mut(point.0.wrapping_add(1) as usize) {
-            Some(last) if last.is(node, group, thread) => {
+            Some(last) if last.is(group, by) => {
                 last.object = object;
                 (last.composite, last.walker)
             }
             _ => {
                 let key = Key {
                     point,
-                    node,
+                    node: by.node,
                     group,
-                    thread,
+                    thread: by.thread,
+                    process: by.process,
                 };
                 self.another(key, object)
             }
@@ -267,6 +283,7 @@ impl Composites {
             let walked = Key {
                 node: Key::NONE,
                 thread: Key::NONE,
+                process: Key::NONE,
                 ..key
             };
             walker = number_of(&mut self.walkers, walked);
@@ -479,22 +496,22 @@ impl<S: AccessSink> Tagger<S> {
         }
     }
 
-    /// The node and the thread of what a thread does now, as composites have them.
-    fn tracked(&self, thread: Thread) -> (u32, u32) {
-        let node = match self.dimensions.callpath {
-            true => self.calls.node(thread),
-            false => Key::NONE,
-        };
-        let thread = match self.dimensions.thread {
-            true => thread.0,
-            false => Key::NONE,
-        };
-        (node, thread)
+    fn tracked(&mut self, thread: Thread) -> Doer {
+        let tracked = |is: bool, number: u32| if is { number } else { Key::NONE };
+        let process = self.place_of(thread).number;
+        Doer {
+            node: match self.dimensions.callpath {
+                true => self.calls.node(thread),
+                false => Key::NONE,
+            },
+            thread: tracked(self.dimensions.thread, thread.0),
+            process: tracked(self.dimensions.process, process),
+        }
     }
 
     fn tag<const OBJECTS: bool>(&mut self, batch: &[Access], thread: Thread) {
         let space = self.place_of(thread).space;
-        let (node, number) = self.tracked(thread);
+        let by = self.tracked(thread);
         let Tagger {
             objects,
             composites,
@@ -516,7 +533,7 @@ impl<S: AccessSink> Tagger<S> {
                 }
                 false => (UNKNOWN, Key::NONE),
             };
-            let (composite, walker) = composites.of(access.point, object, group, node, number);
+            let (composite, walker) = composites.of(access.point, object, group, &by);
             composites.count(composite, access.kind, access.size, 1);
             if OBJECTS && access.kind != Kind::Fetch {
                 composites.walks[walker as usize].access(access.addr, object);
@@ -547,7 +564,7 @@ impl<S: AccessSink> Tagger<S> {
     /// Tags a body; objects and walkers, by access, or nothing if one is in several objects.
     fn tag_body(&mut self, run: &LoopRun<'_>) -> Option<Vec<(u32, u32)>> {
         let space = self.place_of(run.thread).space;
-        let (node, thread) = self.tracked(run.thread);
+        let by = self.tracked(run.thread);
         self.body.clear();
         let mut objects = Vec::with_capacity(run.body.len());
         for access in run.body {
@@ -558,7 +575,7 @@ impl<S: AccessSink> Tagger<S> {
                 }
                 false => (UNKNOWN, Key::NONE),
             };
-            let (composite, walker) = self.composites.of(access.point, object, group, node, thread);
+            let (composite, walker) = self.composites.of(access.point, object, group, &by);
             objects.push((object, walker));
             self.body.push(LoopAccess {
                 point: Point(composite),

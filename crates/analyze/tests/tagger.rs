@@ -192,6 +192,7 @@ impl AccessSink for Slow {
                 node: only_if(self.dimensions.callpath, self.calls.node(access.thread)),
                 group: only_if(self.dimensions.object, self.objects.group_of(object)),
                 thread: only_if(self.dimensions.thread, thread),
+                process: only_if(self.dimensions.process, self.spaces[thread as usize]),
             };
             self.tagged.push((*access, key));
             self.objects.now += 1;
@@ -220,10 +221,11 @@ impl AccessSink for Slow {
 }
 
 fn dimensions() -> impl Strategy<Value = Dimensions> {
-    (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(callpath, object, thread)| Dimensions {
+    any::<[bool; 4]>().prop_map(|[callpath, object, thread, process]| Dimensions {
         callpath,
         object,
         thread,
+        process,
     })
 }
 
@@ -318,6 +320,7 @@ fn another_program_has_nothing_of_the_one_before() {
         callpath: true,
         object: true,
         thread: true,
+        process: true,
     };
     let mut tagger = Tagger::new(Log::default(), dimensions, Options::default());
     let thread = Thread(2);

@@ -4,13 +4,15 @@
 //! - Definitions reach the sink before records that refer to them: those that are there are taken before a buffer is.
 //! - A buffer is zeroed before it is released, and so is a slot before it is freed.
 //! - After the first failure nothing more is handed on; targets are told to go on without us.
-use crate::define::{define, define_path};
+use crate::define::{define_in, define_path};
 use crate::hooks::{Hooks, Mapping};
+use crate::mapped::Mapped;
 use crate::renamed::Renamed;
 use crate::session::{self, Session};
 use memtrail_decode::{messages, tail, Counter, Counts, DecodeError, Message, Piece, Sink, Table, Tail, ThreadDecoder};
 use memtrail_model::Thread;
 use memtrail_plan::XsaveTable;
+use memtrail_ring::message::FORKED;
 use memtrail_ring::{request, slot_kind, slot_state, Slot as Control, BUFFERS, BUFFER_WORDS};
 use memtrail_tracee::Wake;
 use memtrail_translate::Options;
@@ -100,6 +102,7 @@ pub(crate) struct Drain<'s, S> {
     scratch: Vec<u64>,
     renamed: &'s Renamed,
     hooks: Hooks<'s>,
+    mapped: Mapped,
     report: Drained,
     next_nap: Duration,
     notes: Sender<Note>,
@@ -131,6 +134,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             scratch: Vec::with_capacity(BUFFER_WORDS),
             renamed,
             hooks: Hooks::new(session.allocators(), &session.header().next_text),
+            mapped: Mapped::default(),
             report: Drained::default(),
             next_nap: SHORTEST_NAP,
             notes,
@@ -326,11 +330,13 @@ impl<'s, S: Sink> Drain<'s, S> {
             let message = self.renamed.renamed(process, message?);
             match &message {
                 Message::Block { id, pc, code } => {
-                    define(&mut self.table, &self.options, *id, *pc, code)?;
+                    let image = self.mapped.image(process, *pc);
+                    define_in(&mut self.table, &self.options, image, *id, *pc, code)?;
                     continue;
                 }
                 Message::Path { id, stretches, code } => {
-                    define_path(&mut self.table, &self.options, *id, stretches, code)?;
+                    let mut image = |pc| self.mapped.image(process, pc);
+                    define_path(&mut self.table, &self.options, *id, stretches, code, &mut image)?;
                     continue;
                 }
                 Message::Thread { thread, .. } => {
@@ -339,8 +345,11 @@ impl<'s, S: Sink> Drain<'s, S> {
                 Message::ThreadEnd { thread, .. } => {
                     self.ended.insert(*thread);
                 }
-                Message::Process { process, .. } => {
+                Message::Process {
+                    process, parent, how, ..
+                } => {
                     self.processes.insert(*process);
+                    self.mapped.begins(*process, (*how == FORKED).then_some(*parent));
                 }
                 Message::Warn { text } => self.sink.warning(text),
                 _ => {}
@@ -361,6 +370,10 @@ impl<'s, S: Sink> Drain<'s, S> {
                     offset: *offset,
                     path,
                 };
+                for message in self.mapped.map(process, &mapping) {
+                    self.table.learn(&message)?;
+                    self.sink.message(process, &message)?;
+                }
                 for message in self.hooks.mapped(slot, &mapping) {
                     self.sink.message(process, &message)?;
                 }

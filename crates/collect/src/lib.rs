@@ -10,17 +10,19 @@
 //! Not for: what records mean (that is `memtrail-decode`), files, names, analysis.
 #![deny(unsafe_code)]
 
+mod build_id;
 #[allow(unsafe_code)] // reads the time stamp counter
 mod clock;
 mod define;
 mod drain;
 mod hooks;
+mod mapped;
 mod renamed;
 #[allow(unsafe_code)] // the mapping: see its head
 mod session;
 mod supervise;
 
-pub use define::{define, define_path};
+pub use define::{define, define_in, define_path};
 pub use drain::{CollectError, Drained};
 pub use hooks::Allocators;
 pub use session::{MemoryFile, Options, Session};

@@ -111,7 +111,11 @@ pub fn record<S: Sink>(
     })?;
     let (notes_in, notes) = channel();
     let (orders, orders_out) = channel();
-    let serials = Serials { thread: 0, process: 0 };
+    let serials = Serials {
+        thread: 0,
+        process: 0,
+        exec: false,
+    };
     let renamed = Renamed::default();
     renamed.begins(serials.process, child);
     if let Err((error, left)) = inject(target, &payload, serials) {
@@ -417,6 +421,7 @@ impl Supervisor<'_> {
                 let serials = Serials {
                     thread: exec.owner.thread,
                     process: exec.owner.process,
+                    exec: true,
                 };
                 self.renamed.begins(serials.process, pid);
                 match inject(stopped, self.payload, serials) {

@@ -29,6 +29,14 @@ pub enum DecodeError {
     BadPlan { id: u32, slot: usize, slots: usize },
     #[error("the code of block {id} at {pc:#x} cannot be analysed: {why}")]
     BadCode { id: u32, pc: u64, why: String },
+    #[error("block {id} has {have} bytes of code and instructions of {need}")]
+    BadCodeLength { id: u32, have: usize, need: usize },
+    #[error("block {id} has {have} images for {need} pieces of code")]
+    BadImages { id: u32, have: usize, need: usize },
+    #[error("image {image}, of which {images} are known")]
+    UnknownImage { image: u32, images: usize },
+    #[error("an image of module {module}, of which {modules} are known")]
+    UnknownModule { module: u32, modules: usize },
     #[error("a message headed {head:#x} at word {at} of {words} makes no sense")]
     BadMessage { head: u64, at: usize, words: usize },
 }

@@ -88,8 +88,8 @@ impl Turn {
     }
 }
 
-/// Instructions that follow each other in memory.
-#[derive(Clone, Copy, Debug)]
+/// Instructions that follow each other in memory, by their code addresses.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stretch {
     start: u64,
     /// The last of them, and the first byte behind it.
@@ -99,18 +99,27 @@ pub(crate) struct Stretch {
 
 impl Stretch {
     /// The end of a block.
-    pub fn at_end(plan: &Plan) -> Stretch {
-        let (last, end) = plan.end();
-        let insn = plan.insn_offsets.len().saturating_sub(1);
-        let start = plan.piece_start(insn as u16);
-        Stretch { start, last, end }
+    pub fn at_end(block: &Block) -> Stretch {
+        match block.plan.insn_offsets.len().checked_sub(1) {
+            Some(insn) => Stretch::until(block, insn as u16),
+            None => {
+                let start = block.starts[0];
+                let end = start.wrapping_add(block.plan.bytes.into());
+                Stretch {
+                    start,
+                    last: start,
+                    end,
+                }
+            }
+        }
     }
 
     /// The piece that instruction `insn` is in, as far as that.
-    fn until(plan: &Plan, insn: u16) -> Stretch {
-        let (last, length) = plan.instruction(insn);
+    fn until(block: &Block, insn: u16) -> Stretch {
+        let (_, length) = block.plan.instruction(insn);
+        let last = block.code_address(insn);
         Stretch {
-            start: plan.piece_start(insn),
+            start: block.piece_code(insn),
             last,
             end: last.wrapping_add(length.into()),
         }
@@ -139,15 +148,17 @@ enum Planned {
 }
 
 impl Bend {
-    /// Those of a valid plan.
-    pub fn all(plan: &Plan) -> Box<[Bend]> {
-        plan.pieces.iter().map(|p| Bend::to(plan, p)).collect()
+    /// Those of a block with a valid plan.
+    pub fn all(block: &Block) -> Box<[Bend]> {
+        block.plan.pieces.iter().map(|p| Bend::to(block, p)).collect()
     }
 
-    fn to(plan: &Plan, piece: &Piece) -> Bend {
+    fn to(block: &Block, piece: &Piece) -> Bend {
+        let plan = &block.plan;
         let insn = piece.insn - 1;
-        let from = Stretch::until(plan, insn);
-        let straight_on = piece.pc == from.end;
+        let from = Stretch::until(block, insn);
+        let target = block.piece_code(piece.insn);
+        let straight_on = target == from.end;
         let via = if straight_on { Via::Jump } else { piece.via };
         let slot = last_access(plan, insn).map(|(_, addr, _)| *addr);
         let flow = match piece.via {
@@ -165,7 +176,7 @@ impl Bend {
             insn: piece.insn,
             accesses: plan.accesses.partition_point(|a| a.insn < piece.insn) as u16,
             from,
-            target: piece.pc,
+            target,
             via,
             flow,
         }
@@ -225,14 +236,13 @@ impl Follower {
     /// A block begins, with the stack pointer where the one before has left it. Returns what is to be told before its accesses.
     #[inline]
     pub fn enters(&mut self, index: u32, block: &Block, rsp: u64) -> (Option<Flow>, Option<Edge>) {
-        let plan = &block.plan;
         let last = self.last.replace(Last {
             index,
             stretch: block.end,
             turn: block.turn,
         });
         let Some(last) = last else { return (None, None) };
-        let target = plan.pc;
+        let target = block.starts[0];
         let (via, flow) = match last.turn {
             Turn::None => (Via::Jump, None),
             Turn::Push | Turn::Pop(_) if target == last.stretch.end => (Via::Jump, None),
@@ -257,7 +267,7 @@ impl Follower {
     /// The way from the end of the block begun last to its beginning, if it is new.
     pub fn around(&mut self, block: &Block) -> Option<Edge> {
         let last = self.last?;
-        self.edge(&last, block.plan.pc, Via::Jump)
+        self.edge(&last, block.starts[0], Via::Jump)
     }
 
     /// The way out of a block, if it is new.
@@ -315,7 +325,7 @@ impl Follower {
     /// The block begun last was left through its instruction `insn`.
     pub fn left(&mut self, block: &Block, insn: u16) {
         if let (Some(last), Some(side)) = (&mut self.last, block.side(insn)) {
-            last.stretch = Stretch::until(&block.plan, insn);
+            last.stretch = Stretch::until(block, insn);
             last.turn = Turn::at(&block.plan, insn, &side.rsp);
         }
     }

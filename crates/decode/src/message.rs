@@ -1,4 +1,5 @@
 //! Definition messages, parsed. See `memtrail_ring::message` for the layout.
+use crate::images::{Image, Module};
 use crate::DecodeError;
 use memtrail_plan::Stretch;
 use memtrail_ring::message as m;
@@ -64,6 +65,10 @@ pub enum Message {
         address: u64,
         text: u32,
     },
+    /// What code comes from: the next number of a module. As hooks, processes do not tell this.
+    Module(Module),
+    /// A module in memory: the next number of an image.
+    Image(Image),
 }
 
 /// What a hooked function does.

@@ -1,5 +1,5 @@
 //! Notes as records.
-use memtrail_model::Note;
+use memtrail_model::{GapReason, Note, Thread};
 use memtrail_ring::record as r;
 
 /// What a record notes.
@@ -56,6 +56,32 @@ impl Noted {
             },
             (r::ENTER, &[text]) => Note::Enter { text: small(text)? },
             (r::LEAVE, &[text]) => Note::Leave { text: small(text)? },
+            (r::WAIT, &[address, value]) => Note::Wait { address, value },
+            (r::WOKEN, &[address, result]) => Note::Woken {
+                address,
+                result: result as i64,
+            },
+            (r::WAKE, &[address, result]) => Note::Wake {
+                address,
+                result: result as i64,
+            },
+            (r::STARTED, &[thread, cleared]) => Note::Start {
+                thread: Some(Thread(small(thread)?)).filter(|_| thread != r::NO_THREAD),
+                cleared,
+            },
+            (r::ENDED, &[status]) => Note::End { status: small(status)? },
+            (r::GAP, &[begin, end, reason, instructions, accesses]) => {
+                let known = |number: u64| Some(number).filter(|&n| n != r::NOT_KNOWN);
+                // Time does not run backwards.
+                end.checked_sub(begin)?;
+                Note::Gap {
+                    begin,
+                    end,
+                    reason: GapReason::from_number(reason)?,
+                    instructions: known(instructions),
+                    accesses: known(accesses),
+                }
+            }
             (r::FORKED, &[child]) => {
                 let child = Some(small(child)?).filter(|&c| u64::from(c) != r::NO_PROCESS);
                 return Some((number, Noted::Fork { child }));

@@ -5,10 +5,11 @@
 //! [`Table::insert`] every slot a plan refers to exists.
 use crate::affine::is_even;
 use crate::follow::{Bend, Stretch, Turn};
+use crate::images::{ImageId, Images};
 use crate::linear::Recipes;
-use crate::points::{Numbering, PointInfo, Points};
+use crate::points::{Numbering, PointInfo, Points, Source};
 use crate::shape::Fixed;
-use crate::{Counts, DecodeError};
+use crate::{Counts, DecodeError, Message};
 use memtrail_model::Point;
 use memtrail_plan::{Layout, Lin, LoopPlan, Mask, Plan, Shape, Side, Slot, Step, FIRST, RSP};
 use memtrail_ring::record::{FIRST_BLOCK, LAST_BLOCK};
@@ -25,6 +26,19 @@ pub const MOST_PIECES: usize = 255;
 /// Ways out of a block before its end at most: which one it was fits a byte.
 pub const MOST_SIDES: usize = 254;
 
+/// A block as it is told.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    pub id: u32,
+    pub plan: Plan,
+    /// As in [`Block::sources`].
+    pub sources: Box<[u8]>,
+    /// As in [`Block::images`].
+    pub images: Box<[ImageId]>,
+    /// As [`Block::code`].
+    pub code: Option<Box<[u8]>>,
+}
+
 /// A block, ready for decoding.
 #[derive(Clone, Debug)]
 pub struct Block {
@@ -32,6 +46,11 @@ pub struct Block {
     pub plan: Plan,
     /// Where each value word of the record comes from: the number of a general register, or [`NO_REGISTER`].
     pub sources: Box<[u8]>,
+    /// The images that its pieces of code lie in, the first piece first.
+    pub images: Box<[ImageId]>,
+    code: Option<Box<[u8]>>,
+    /// The code addresses that its pieces begin at.
+    pub(crate) starts: Box<[u64]>,
     /// The number of the first of its *leaves*: one for a whole record and one for each way out before its end; then the same
     /// for the record of a loop's later iterations.
     pub first_leaf: u32,
@@ -134,6 +153,7 @@ const NOTHING: Hot = Hot {
 #[derive(Debug, Default)]
 pub struct Table {
     blocks: Vec<Block>,
+    images: Images,
     recipes: Recipes,
     points: Numbering,
     numbers_fetches: bool,
@@ -164,6 +184,16 @@ impl Table {
         &self.blocks
     }
 
+    /// Where the code of blocks comes from.
+    pub fn images(&self) -> &Images {
+        &self.images
+    }
+
+    /// Takes what is said of modules and images, which blocks refer to; of what else there is, nothing.
+    pub fn learn(&mut self, message: &Message) -> Result<(), DecodeError> {
+        self.images.learn(message)
+    }
+
     /// All reference points so far, by [`Point`]. Every (instruction, kind) that a block's plan has is
     /// there once, executed or not; blocks that overlap share theirs.
     pub fn points(&self) -> &[PointInfo] {
@@ -176,7 +206,7 @@ impl Table {
         if !self.numbers_fetches {
             self.numbers_fetches = true;
             for block in &mut self.blocks {
-                block.fetches = self.points.fetches(&block.plan);
+                block.fetches = self.points.fetches(&block.source(&self.images));
                 self.recipes.push_fetches(block);
             }
         }
@@ -213,8 +243,21 @@ impl Table {
         self.insert_with(id, plan, sources.into())
     }
 
-    /// Adds a block whose plan is known; `sources` as in [`Block::sources`].
+    /// Adds a block of unknown code whose plan is known; `sources` as in [`Block::sources`].
     pub fn insert_with(&mut self, id: u32, plan: Plan, sources: Box<[u8]>) -> Result<(), DecodeError> {
+        let images = vec![ImageId::UNKNOWN; 1 + plan.pieces.len()].into();
+        self.insert_definition(Definition {
+            id,
+            plan,
+            sources,
+            images,
+            code: None,
+        })
+    }
+
+    /// Adds a block. The images it refers to have been told of.
+    pub fn insert_definition(&mut self, definition: Definition) -> Result<(), DecodeError> {
+        let Definition { id, ref plan, .. } = definition;
         let bad_id = DecodeError::BadId { id: id.into() };
         if u64::from(id) < FIRST_BLOCK || u64::from(id) + u64::from(plan.ids()) > LAST_BLOCK {
             return Err(bad_id);
@@ -231,19 +274,19 @@ impl Table {
         if self.ids[first..end].iter().any(|e| e.words != 0) {
             return Err(DecodeError::DefinedTwice { id });
         }
-        validate(id, &plan)?;
-        if sources.len() != (plan.words as usize).saturating_sub(1) {
-            let (slot, slots) = (sources.len(), plan.slots());
+        validate(id, plan)?;
+        if definition.sources.len() != (plan.words as usize).saturating_sub(1) {
+            let (slot, slots) = (definition.sources.len(), plan.slots());
             return Err(DecodeError::BadPlan { id, slot, slots });
         }
-        let points = match self.counts_only {
-            true => Box::default(),
-            false => self.points.of(&plan),
-        };
-        let mut block = Block::new(id, plan, sources, points);
+        let starts = self.code_starts(&definition)?;
+        let mut block = Block::new(definition, starts);
         block.first_leaf = self.leaves;
+        if !self.counts_only {
+            block.points = self.points.of(&block.source(&self.images));
+        }
         if self.numbers_fetches {
-            block.fetches = self.points.fetches(&block.plan);
+            block.fetches = self.points.fetches(&block.source(&self.images));
         }
         let outcome = self.outcomes.len() as u32;
         let carries = block.carries();
@@ -267,7 +310,7 @@ impl Table {
         self.leaves += block.plan.ids();
         self.carries.extend(carries);
         if !self.counts_only {
-            block.bends = Bend::all(&block.plan);
+            block.bends = Bend::all(&block);
             self.recipes.push(&block);
         }
         if self.numbers_fetches {
@@ -275,6 +318,23 @@ impl Table {
         }
         self.blocks.push(block);
         Ok(())
+    }
+
+    /// The code addresses of a block's pieces, if its images are known and its code is as long as its instructions.
+    fn code_starts(&self, definition: &Definition) -> Result<Box<[u64]>, DecodeError> {
+        let Definition {
+            id, plan, images, code, ..
+        } = definition;
+        let (have, need) = (images.len(), 1 + plan.pieces.len());
+        if have != need {
+            return Err(DecodeError::BadImages { id: *id, have, need });
+        }
+        if let Some(code) = code.as_ref().filter(|code| code.len() != plan.bytes as usize) {
+            let (have, need) = (code.len(), plan.bytes as usize);
+            return Err(DecodeError::BadCodeLength { id: *id, have, need });
+        }
+        let start = |(&image, pc)| self.images.code_address(image, pc);
+        images.iter().zip(piece_addresses(plan)).map(start).collect()
     }
 
     /// Words of the record with this header, unless that is no block's or uncommonly long.
@@ -306,26 +366,70 @@ impl Table {
 }
 
 impl Block {
-    fn new(id: u32, mut plan: Plan, sources: Box<[u8]>, points: Box<[Points]>) -> Block {
+    fn new(definition: Definition, starts: Box<[u64]>) -> Block {
+        let Definition {
+            id,
+            mut plan,
+            sources,
+            images,
+            code,
+        } = definition;
         // Kept for the whole session, by the hundred thousand.
         plan.accesses.shrink_to_fit();
         let fixed = Fixed::of(&plan);
         let derived_from = plan.slots() - plan.derived.len();
         let rsp_derived = plan.exit_rsp.terms().iter().any(|t| t.0 as usize >= derived_from);
-        Block {
+        let mut block = Block {
             id,
             even: is_even(&plan),
             counts_need_derived: !fixed.dynamic.is_empty() || rsp_derived,
             fixed,
             turn: Turn::at_end(&plan),
-            end: Stretch::at_end(&plan),
+            end: Stretch::default(),
             bends: Box::default(),
             plan,
             sources,
+            images,
+            code,
+            starts,
             first_leaf: 0,
-            points,
+            points: Box::default(),
             fetches: Box::default(),
+        };
+        block.end = Stretch::at_end(&block);
+        block
+    }
+
+    /// The block as it was told.
+    pub fn definition(&self) -> Definition {
+        Definition {
+            id: self.id,
+            plan: self.plan.clone(),
+            sources: self.sources.clone(),
+            images: self.images.clone(),
+            code: self.code.clone(),
         }
+    }
+
+    /// The bytes of its instructions, those of its pieces one after the other; `None` if they are not known.
+    pub fn code(&self) -> Option<&[u8]> {
+        self.code.as_deref()
+    }
+
+    /// The code address of an instruction.
+    pub fn code_address(&self, insn: u16) -> u64 {
+        let (pc, _) = self.plan.instruction(insn);
+        self.piece_code(insn)
+            .wrapping_add(pc.wrapping_sub(self.plan.piece_start(insn)))
+    }
+
+    /// The code address at which the piece begins that instruction `insn` is in.
+    pub(crate) fn piece_code(&self, insn: u16) -> u64 {
+        self.starts[self.plan.pieces.partition_point(|piece| piece.insn <= insn)]
+    }
+
+    fn source<'b>(&'b self, images: &'b Images) -> Source<'b> {
+        Source { block: self, images }
     }
 
     fn role(&self, steady: bool) -> Role {
@@ -422,6 +526,11 @@ fn steps_apart(steps: &[Step], free: &[Slot]) -> bool {
     steps
         .iter()
         .all(|s| !free.contains(&s.slot) && s.plus.is_none_or(|(slot, _)| apart(s, slot)))
+}
+
+/// The addresses that a plan's pieces begin at.
+fn piece_addresses(plan: &Plan) -> impl Iterator<Item = u64> + '_ {
+    [plan.pc].into_iter().chain(plan.pieces.iter().map(|piece| piece.pc))
 }
 
 /// Collects every slot a plan refers to and checks that it exists.

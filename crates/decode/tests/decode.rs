@@ -477,7 +477,7 @@ fn nonsense_words_are_typed_errors() {
     let error = |words: &[u64]| decode(&t, &[words]).unwrap_err();
     assert_eq!(error(&[70]), DecodeError::UnknownBlock { id: 70 });
     assert_eq!(error(&[0]), DecodeError::BadHead { head: 0, at: 0 });
-    assert_eq!(error(&[19]), DecodeError::BadHead { head: 19, at: 0 });
+    assert_eq!(error(&[25]), DecodeError::BadHead { head: 25, at: 0 });
     let short = DecodeError::ShortRecord {
         at: 0,
         need: 3,

@@ -1,14 +1,22 @@
 //! Reference points: which accesses share one, and what the table says of them.
 mod plans;
 
-use memtrail_decode::{Expander, PointInfo, ThreadDecoder};
+use memtrail_decode::{
+    DecodeError, Definition, Expander, Image, ImageId, Message, Module, PointInfo, Table, ThreadDecoder,
+};
 use memtrail_model::{Access, Kind, Point, Thread};
 use memtrail_plan::{Plan, PlannedAccess, Repeat, Shape, FIRST};
 use plans::*;
 use Kind::{Prefetch, Read, Write};
 
 fn info(pc: u64, kind: Kind, bytes: u32, size: u32) -> PointInfo {
-    PointInfo { pc, kind, bytes, size }
+    PointInfo {
+        pc,
+        code: pc,
+        kind,
+        bytes,
+        size,
+    }
 }
 
 /// Instructions of 4 bytes from `pc` on; each access is (instruction, kind, size).
@@ -72,6 +80,78 @@ fn other_code_at_the_same_address_has_points_of_its_own() {
     ];
     assert_eq!(infos, expected);
     assert_eq!(seen, [0, 1, 2, 3, 0, 4]);
+}
+
+/// The points of blocks that read 8 bytes at [`PC`], each in an image, with these bytes of code.
+fn points_in(modules: &[bool], images: &[(u32, u64)], blocks: &[(u32, u64, u8)]) -> (Table, Vec<PointInfo>) {
+    let mut table = Table::default();
+    for &generated in modules {
+        let path = if generated { Vec::new() } else { b"/a".to_vec() };
+        let module = Module {
+            path,
+            build_id: None,
+            generated,
+        };
+        table.learn(&Message::Module(module)).unwrap();
+    }
+    for &(module, base) in images {
+        table.learn(&Message::Image(Image { module, base })).unwrap();
+    }
+    for (id, &(image, pc, code)) in (64..).zip(blocks) {
+        let plan = block(pc, 1, &[(0, Read, 8)]);
+        let definition = Definition {
+            id,
+            sources: [7].into(),
+            images: [ImageId(image)].into(),
+            code: Some(vec![code; 4].into()),
+            plan,
+        };
+        table.insert_definition(definition).unwrap();
+    }
+    let points = table.points().to_vec();
+    (table, points)
+}
+
+#[test]
+fn a_module_at_two_addresses_has_one_point_and_two_modules_at_one_have_two() {
+    let images = [(0, 0x40_0000), (0, 0x50_0000), (1, 0x40_0000)];
+    let blocks = [(1, 0x40_1000, 1), (2, 0x50_1000, 1), (3, 0x40_1000, 1)];
+    let (table, points) = points_in(&[false, false], &images, &blocks);
+    let told: Vec<_> = points
+        .iter()
+        .map(|p| (p.pc, table.images().place(p.code).offset))
+        .collect();
+    assert_eq!(told, [(0x40_1000, 0x1000), (0x40_1000, 0x1000)]);
+    assert_ne!(points[0].code, points[1].code);
+    assert_eq!(table.blocks()[1].code(), Some(&[1; 4][..]));
+}
+
+#[test]
+fn of_generated_code_the_bytes_count() {
+    let blocks = [(1, 0x7000, 1), (1, 0x7000, 2), (1, 0x7000, 1)];
+    assert_eq!(points_in(&[true], &[(0, 0)], &blocks).1.len(), 2);
+    assert_eq!(points_in(&[false], &[(0, 0)], &blocks).1.len(), 1);
+}
+
+#[test]
+fn what_blocks_refer_to_must_be_there() {
+    let mut table = points_in(&[false], &[(0, 0)], &[]).0;
+    let definition = |image, images: usize, code: usize| Definition {
+        id: 64,
+        plan: block(PC, 1, &[(0, Read, 8)]),
+        sources: [7].into(),
+        images: vec![ImageId(image); images].into(),
+        code: Some(vec![0; code].into()),
+    };
+    let (id, need) = (64, 4);
+    for (wrong, error) in [
+        (definition(2, 1, 4), DecodeError::UnknownImage { image: 2, images: 1 }),
+        (definition(1, 2, 4), DecodeError::BadImages { id, have: 2, need: 1 }),
+        (definition(1, 1, 3), DecodeError::BadCodeLength { id, have: 3, need }),
+    ] {
+        assert_eq!(table.insert_definition(wrong), Err(error));
+    }
+    table.insert_definition(definition(1, 1, 4)).unwrap();
 }
 
 #[test]

@@ -250,6 +250,7 @@ fn header(args: &ImportArgs, format: ImportFormat) -> Header {
         unix_time: now.map_or(0, |d| d.as_secs()),
         xcr0: 0,
         xsave: Vec::new(),
+        features: Vec::new(),
     }
 }
 

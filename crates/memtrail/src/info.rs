@@ -86,6 +86,7 @@ pub fn totals_json(t: &Totals, file_bytes: u64) -> Value {
         "bits_per_access": bits_per_access(file_bytes, t.accesses),
         "ring_words": t.ring_words,
         "lost_tail": t.lost_tail,
+        "gaps": t.gaps,
         "exit_status": t.exit_status,
     })
 }
@@ -146,6 +147,9 @@ fn table(header: &Header, t: &Totals, file_bytes: u64, complete: bool) -> String
         "bits per access",
         format!("{:.3}", bits_per_access(file_bytes, t.accesses)),
     );
+    if t.gaps > 0 {
+        row("gaps", thousands(t.gaps));
+    }
     if t.lost_tail > 0 {
         row("lost records", thousands(t.lost_tail));
     }

@@ -270,6 +270,7 @@ pub fn header(args: &RecordArgs, pid: i32, xsave: &XsaveTable) -> Header {
         unix_time: now.map_or(0, |d| d.as_secs()),
         xcr0: 0,
         xsave: Vec::new(),
+        features: Vec::new(),
     };
     header.set_xsave(xsave);
     header

@@ -221,7 +221,26 @@ pub struct Edge {
     pub via: Via,
 }
 
-/// What a thread did to blocks of memory as a whole, in its place among its accesses. Blocks live from the return of the function that made
+/// Why a thread was not recorded for some time.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum GapReason {
+    /// The user stopped the recording and went on with it.
+    Stopped = 1,
+    /// Only samples are recorded.
+    Sampled = 2,
+    /// A limit of the recorder's was reached.
+    Limit = 3,
+}
+
+impl GapReason {
+    pub fn from_number(number: u64) -> Option<GapReason> {
+        [GapReason::Stopped, GapReason::Sampled, GapReason::Limit]
+            .into_iter()
+            .find(|&reason| reason as u64 == number)
+    }
+}
+
+/// What a thread did to blocks of memory as a whole, or to other threads, in its place among its accesses. Blocks live from the return of the function that made
 /// them to the entry of the one that gives them back: what the allocator does in between to its own memory is the allocator's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Note {
@@ -262,6 +281,25 @@ pub enum Note {
     Enter { text: u32 },
     /// The program left it.
     Leave { text: u32 },
+    /// The thread waits for the futex at an address, as long as that has this value.
+    Wait { address: u64, value: u64 },
+    /// It was woken, or did not wait: 0, or the negative number of an error.
+    Woken { address: u64, result: i64 },
+    /// The thread wakes those who wait for a futex: how many, or the negative number of an error.
+    Wake { address: u64, result: i64 },
+    /// The thread makes another, unless that failed. At the other's end the word at `cleared`, if that is not 0, becomes 0 and its futex is woken:
+    /// whoever joins it waits for that.
+    Start { thread: Option<Thread>, cleared: u64 },
+    /// The thread ends.
+    End { status: u32 },
+    /// The thread was not recorded between two values of the time stamp counter, and did this meanwhile, as far as it is known.
+    Gap {
+        begin: u64,
+        end: u64,
+        reason: GapReason,
+        instructions: Option<u64>,
+        accesses: Option<u64>,
+    },
 }
 
 impl Note {

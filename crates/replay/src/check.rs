@@ -23,6 +23,8 @@ pub struct Checked {
     pub blocks_defined: usize,
     /// The hashes of all threads' accesses, if they were expanded.
     pub hashes: Vec<ThreadHash>,
+    /// How often threads were not recorded for some time, if that was looked at.
+    pub gaps: Option<u64>,
     /// Those were compared with hashes that were made while recording.
     pub verified: bool,
 }
@@ -88,6 +90,7 @@ fn count<R: Read + Seek>(reader: &mut Reader<R>, known: &Known) -> Result<Checke
         threads,
         blocks_defined: known.table.blocks().len(),
         hashes: Vec::new(),
+        gaps: None,
         verified: false,
     })
 }
@@ -102,17 +105,19 @@ pub fn check_deep<R: Read + Seek + Send>(reader: &mut Reader<R>) -> Result<Check
     let mut deep = Deep {
         hasher: Hasher::default(),
         notes: Notes::new(&known, &at),
+        gaps: 0,
     };
     in_parts(reader, &known, &mut deep, |chunk, stream, reached| {
         at.set(chunk.at);
         agrees(chunk, stream, reached)
     })?;
-    let Deep { hasher, notes } = deep;
+    let Deep { hasher, notes, gaps } = deep;
     notes.finish()?;
     let counts = hasher.counts();
     same("the number of accesses", checked.counts.accesses(), counts.accesses())?;
     if let Ending::Complete(t) = &known.ending {
         same_accesses(t, &counts)?;
+        same("the number of gaps", t.gaps, gaps)?;
         same(
             "the number of words",
             t.ring_words,
@@ -120,6 +125,7 @@ pub fn check_deep<R: Read + Seek + Send>(reader: &mut Reader<R>) -> Result<Check
         )?;
     }
     checked.hashes = hasher.hashes();
+    checked.gaps = Some(gaps);
     if let Some(said) = reader.hashes() {
         compare(said, &checked.hashes)?;
         checked.verified = true;
@@ -131,6 +137,7 @@ pub fn check_deep<R: Read + Seek + Send>(reader: &mut Reader<R>) -> Result<Check
 struct Deep<'k> {
     hasher: Hasher,
     notes: Notes<'k>,
+    gaps: u64,
 }
 
 impl AccessSink for Deep<'_> {
@@ -147,6 +154,7 @@ impl AccessSink for Deep<'_> {
         true
     }
     fn numbered(&mut self, thread: Thread, number: u64, note: &Note) {
+        self.gaps += u64::from(matches!(note, Note::Gap { .. }));
         self.notes.take(thread, number, Some(note));
     }
     fn forked(&mut self, thread: Thread, number: u64, _child: Option<u32>) {

@@ -18,10 +18,18 @@ pub fn drain<R: Read + Seek>(
     ended: &[Thread],
     sink: &mut impl Sink,
 ) -> Result<(), Error> {
+    // Blocks refer to images.
+    let (images, others): (Vec<_>, Vec<_>) = known
+        .messages
+        .iter()
+        .partition(|(_, message)| matches!(message, Message::Module(_) | Message::Image(_)));
+    for (process, message) in images {
+        sink.message(*process, message)?;
+    }
     sink.blocks(known.table.blocks())?;
     // A thread that goes on in another process is told of once more.
     let mut threads: BTreeMap<u32, Vec<(u32, &Message)>> = BTreeMap::new();
-    for (process, message) in &known.messages {
+    for (process, message) in others {
         match message {
             Message::Thread { thread, .. } => threads.entry(*thread).or_default().push((*process, message)),
             _ => sink.message(*process, message)?,

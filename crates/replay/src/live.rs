@@ -16,9 +16,9 @@
 //! **Invariants.** Each thread's accesses come in order, all of them, whatever the times. While only one thread lives, its loops are
 //! offered whole. Memory is bounded by the queue, [`MOST_WAITING`], and a decoder for each thread that lives.
 use crate::interleave::{Segment, SLICE};
-use memtrail_decode::{Block, DecodeError, Expander, Fed, Message, Piece, Sink, Table, ThreadDecoder};
+use memtrail_decode::{Block, DecodeError, Definition, Expander, Fed, Message, Piece, Sink, Table, ThreadDecoder};
 use memtrail_model::{Access, AccessSink, Edge, Flow, LoopRun, Note, Thread};
-use memtrail_plan::{Plan, XsaveTable};
+use memtrail_plan::XsaveTable;
 use memtrail_ring::message::FORKED;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -34,7 +34,7 @@ const MOST_WAITING: usize = 8 << 20;
 
 /// What the drain passes on.
 enum Item {
-    Blocks(Vec<(u32, Plan, Box<[u8]>)>),
+    Blocks(Vec<Definition>),
     Message(u32, Message),
     Piece(Waiting),
     Ended(Thread),
@@ -124,8 +124,7 @@ impl<S: AccessSink + Send + 'static> Live<S> {
 
 impl<S: AccessSink + Send + 'static> Sink for Live<S> {
     fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
-        let definition = |b: &Block| (b.id, b.plan.clone(), b.sources.clone());
-        self.send(Item::Blocks(blocks.iter().map(definition).collect()))
+        self.send(Item::Blocks(blocks.iter().map(Block::definition).collect()))
     }
 
     fn message(&mut self, process: u32, message: &Message) -> io::Result<()> {
@@ -406,21 +405,22 @@ fn work<S: AccessSink>(
     for item in queue {
         match item {
             Item::Blocks(blocks) => {
-                for (id, plan, sources) in blocks {
-                    table.insert_with(id, plan, sources)?;
+                for block in blocks {
+                    table.insert_definition(block)?;
                 }
             }
             Item::Message(process, message) => {
-                match message {
-                    Message::Thread { thread, .. } => drop(threads.of(Thread(thread))),
+                match &message {
+                    Message::Thread { thread, .. } => drop(threads.of(Thread(*thread))),
                     Message::Process {
                         process,
                         parent,
                         how: FORKED,
                         ..
-                    } => drop(threads.shared.forks.borrow_mut().insert(process, parent)),
+                    } => drop(threads.shared.forks.borrow_mut().insert(*process, *parent)),
                     _ => {}
                 }
+                table.learn(&message)?;
                 messages.push((process, message));
             }
             // Who has enough gets no more.

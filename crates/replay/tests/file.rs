@@ -3,11 +3,11 @@ mod common;
 
 use common::{header, message_list, recording, totals, Recording};
 use memtrail_collect::define;
-use memtrail_decode::{Message, State};
+use memtrail_decode::{Message, Module, State};
 use memtrail_replay::{accesses, Selection};
 use memtrail_trace::{
-    compress, create, describe, stream, words, ChunkKind, Ending, Error, Known, Leaves, Module, Reader, StreamHead,
-    ThreadInfo, Totals, Writer, CHUNK_HEAD_BYTES,
+    compress, create, describe, stream, words, ChunkKind, Ending, Error, Known, Leaves, Reader, StreamHead, ThreadInfo,
+    Totals, Writer, CHUNK_HEAD_BYTES,
 };
 use memtrail_translate::Options;
 use proptest::prelude::*;
@@ -28,15 +28,20 @@ fn what_was_written_is_read_back() {
         .table
         .blocks()
         .iter()
-        .map(|b| (b.id, &b.plan, &b.sources))
+        .map(|b| (b.id, &b.plan, &b.sources, &b.images, b.code()))
         .collect();
-    let expected: Vec<_> = r.blocks.iter().map(|b| (b.id, &b.plan, &b.sources)).collect();
+    let expected: Vec<_> = r
+        .blocks
+        .iter()
+        .map(|b| (b.id, &b.plan, &b.sources, &b.images, b.code()))
+        .collect();
     assert_eq!(blocks, expected);
     let module = Module {
         path: b"/no/such/file".to_vec(),
         build_id: None,
+        generated: false,
     };
-    assert_eq!(known.modules, [module]);
+    assert_eq!(known.modules(), [module]);
     let thread = |serial, end| ThreadInfo {
         serial,
         process: 0,
@@ -218,7 +223,7 @@ fn other_files_are_told_apart() {
     assert!(matches!(open(b""), Error::TruncatedHeader { at: 0 }));
     let mut bytes = recording().bytes;
     bytes[8] = 1;
-    assert!(matches!(open(&bytes), Error::Version { found: 1, known: 6 }));
+    assert!(matches!(open(&bytes), Error::OlderVersion { found: 1, known: 7 }));
     let mut bytes = recording().bytes;
     bytes.push(0);
     assert!(matches!(read_all(&bytes), Err(Error::Damaged { .. })));

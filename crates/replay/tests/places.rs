@@ -7,15 +7,15 @@ use common::{header, recording};
 use memtrail_decode::Message;
 use memtrail_model::{Access, AccessSink, Thread};
 use memtrail_replay::{accesses, Selection};
-use memtrail_trace::{Known, Nowhere, Places, Reader, Totals, Writer};
+use memtrail_trace::{Known, Reader, Totals, Writer};
 use memtrail_tracee::xsave_table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 
-/// Instructions by thread, and address spaces as they were told.
+/// Reference points by thread, and address spaces as they were told.
 #[derive(Default)]
 struct Executed {
-    pcs: BTreeMap<u32, BTreeSet<u64>>,
+    points: BTreeMap<u32, BTreeSet<usize>>,
     spaces: BTreeMap<u32, u32>,
 }
 
@@ -23,7 +23,7 @@ impl AccessSink for Executed {
     fn accesses(&mut self, batch: &[Access]) {
         for a in batch {
             assert!(self.spaces.contains_key(&a.thread.0));
-            self.pcs.entry(a.thread.0).or_default().insert(a.pc);
+            self.points.entry(a.thread.0).or_default().insert(a.point.index());
         }
     }
     fn space(&mut self, thread: Thread, space: u32) {
@@ -39,15 +39,15 @@ fn executed(command: &[&str]) -> (Vec<BTreeSet<String>>, Vec<u32>) {
     let bytes = run::finish(pipeline, &outcome);
     let mut reader = Reader::open(Cursor::new(bytes)).unwrap();
     let known = Known::read(&mut reader).unwrap();
-    let places = Places::new(&known);
     let mut executed = Executed::default();
     accesses(&mut reader, &known, &Selection::default(), &mut executed).unwrap();
-    let modules = |(thread, pcs): (&u32, &BTreeSet<u64>)| {
-        let space = known.space(Thread(*thread));
-        pcs.iter().map(|&pc| places.find(space, pc).unwrap().module()).collect()
+    let module = |point: &usize| {
+        let place = known.table.images().place(known.table.points()[*point].code);
+        place.file().unwrap().name()
     };
+    let modules = |points: &BTreeSet<usize>| points.iter().map(module).collect();
     (
-        executed.pcs.iter().map(modules).collect(),
+        executed.points.values().map(modules).collect(),
         executed.spaces.into_values().collect(),
     )
 }
@@ -73,7 +73,7 @@ fn after_an_exec_there_is_another_program() {
     let (modules, spaces) = executed(&["sh", "-c", "/bin/true; exec /bin/true"]);
     let (shell, other) = (program("sh"), program("true"));
     assert_eq!(spaces, [0, 1]);
-    // Both run the shell first. What the programs have at the same addresses has the latest name.
+    // Both run the shell first.
     for modules in modules {
         assert!(modules.contains(&shell) && modules.contains(&other), "{modules:?}");
     }
@@ -101,9 +101,12 @@ fn a_spawned_child_is_in_the_process_it_becomes() {
 #[test]
 fn places_of_a_recording_by_hand() {
     let known = Known::read(&mut Reader::open(Cursor::new(recording().bytes)).unwrap()).unwrap();
-    let places = Places::new(&known);
-    assert_eq!(places.name(0, 0x40_1005), "file+0x1005");
-    assert_eq!(places.name(0, 0x40_3000), "file+0x1000");
-    assert_eq!(places.name(0, 0x7fff_0000), "[vdso]+0x1000");
-    assert_eq!(places.find(0, 0x50_0000), Err(Nowhere::Unmapped));
+    let place = |insn| {
+        let code = known.table.blocks()[0].code_address(insn);
+        known.table.images().place(code).to_string()
+    };
+    assert_eq!(
+        [place(0), place(1), place(2)],
+        ["file+0x1000", "file+0x1001", "file+0x1005"]
+    );
 }

@@ -48,6 +48,7 @@ fn a_disk_that_fills_up_does_not_stop_the_target() {
         unix_time: 0,
         xcr0: 0,
         xsave: Vec::new(),
+        features: Vec::new(),
     };
     header.set_xsave(&xsave);
     let disk = Small {

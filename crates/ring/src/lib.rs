@@ -246,7 +246,8 @@ pub struct Boot {
     /// Serials for the main thread and the process: new ones at launch, the old ones after exec.
     pub thread: u32,
     pub process: u32,
-    pub reserved: u32,
+    /// 1 if the process has exec'ed, 0 if it was launched.
+    pub exec: u32,
     /// Registers at the moment of injection, in the order of [`BOOT_REGISTERS`].
     pub registers: [u64; 18],
     pub fs_base: u64,

@@ -6,11 +6,15 @@
 /// `[id | code_bytes << 32][pc][code…]`: a block. Its plan is not sent: the
 /// collector derives it from the code with the same pure function the runtime used.
 pub const BLOCK: u32 = 1;
-/// `[process | parent << 32][pid | flags << 32]`: a process starts (parent `u32::MAX`: the first one).
-/// flags: 0 launched, 1 [`FORKED`], 2 after exec.
+/// `[process | parent << 32][pid | how << 32]`: a process starts (parent `u32::MAX`: it has none, or goes on with another program).
+/// How: [`LAUNCHED`], [`FORKED`], [`EXEC`].
 pub const PROCESS: u32 = 2;
+/// How the first process begins.
+pub const LAUNCHED: u32 = 0;
 /// How a process begins that is a copy of another.
 pub const FORKED: u32 = 1;
+/// How a process goes on with another program.
+pub const EXEC: u32 = 2;
 /// `[thread | tid << 32][tsc]`: a thread starts.
 pub const THREAD: u32 = 3;
 /// `[thread | status << 32][tsc]`: a thread ends by itself.

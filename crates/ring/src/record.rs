@@ -26,7 +26,7 @@ pub const SIGNAL_WORDS: usize = 2;
 /// `[SIGRETURN]`: a signal handler returned.
 pub const SIGRETURN: u64 = 5;
 
-// Notes: what a thread did to memory as a whole. The first word of each is its number: notes of one address space are numbered from 0 without
+// Notes: what a thread did to memory as a whole, and to other threads. The first word of each is its number: notes of one address space are numbered from 0 without
 // gaps, in the order in which it happened. A number is taken after memory was had, and before it is given back. Head 6 is taken by the file.
 
 /// `[ALLOC][number][hook][bytes][address]`: an allocation function returned a block.
@@ -52,6 +52,30 @@ pub const LEAVE: u64 = 17;
 /// `[FORKED][number][process]`: the process was copied; the serial of the copy, [`NO_PROCESS`] if that failed.
 pub const FORKED: u64 = 18;
 
+// What threads do to each other. A number is taken before a thread wakes or starts another, and after it was woken, so that what follows has a higher one.
+
+/// `[WAIT][number][address][value]`: a futex wait begins, as long as this value is there.
+pub const WAIT: u64 = 19;
+/// `[WOKEN][number][address][result]`: it ended; 0, or the negative number of the error.
+pub const WOKEN: u64 = 20;
+/// `[WAKE][number][address][result]`: those who wait there are woken: how many, or the negative number of an error.
+pub const WAKE: u64 = 21;
+/// `[STARTED][number][thread][cleared]`: a thread was made: its serial, [`NO_THREAD`] if that failed; the address of the word that is cleared, and
+/// whose futex is woken, when it ends, 0 for none.
+pub const STARTED: u64 = 22;
+/// `[ENDED][number][status]`: the thread ends.
+pub const ENDED: u64 = 23;
+/// `[GAP][number][begin][end][reason][instructions][accesses]`: the thread was not recorded from one time to the other; what it executed and
+/// accessed meanwhile, [`NOT_KNOWN`] if that is not known. A STATE follows before the next block.
+pub const GAP: u64 = 24;
+
+// Head 25 is reserved for time stamps at locked instructions.
+
+/// Of a thread that could not be made.
+pub const NO_THREAD: u64 = 0xffff_ffff;
+/// A number in a gap that is not known.
+pub const NOT_KNOWN: u64 = u64::MAX;
+
 /// Source of a mapping without a name.
 pub const NO_TEXT: u64 = 0xffff_ffff;
 /// Of a fork that failed.
@@ -59,7 +83,7 @@ pub const NO_PROCESS: u64 = 0xffff_ffff;
 
 /// Whether `head` is that of a note.
 pub const fn is_note(head: u64) -> bool {
-    ALLOC <= head && head <= FORKED
+    ALLOC <= head && head <= GAP
 }
 
 /// First header value that is a block id.
@@ -74,11 +98,11 @@ pub const fn special_words(head: u64) -> Option<usize> {
         CUT => Some(CUT_WORDS),
         STATE => Some(STATE_WORDS),
         SIGNAL => Some(SIGNAL_WORDS),
-        BREAK | ENTER | LEAVE | FORKED => Some(3),
-        FREE | UNMAPPED => Some(4),
+        BREAK | ENTER | LEAVE | FORKED | ENDED => Some(3),
+        FREE | UNMAPPED | WAIT | WOKEN | WAKE | STARTED => Some(4),
         ALLOC | NAME => Some(5),
         REALLOC | REMAPPED => Some(6),
-        MAPPED => Some(7),
+        MAPPED | GAP => Some(7),
         _ => None,
     }
 }

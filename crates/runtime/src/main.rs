@@ -103,10 +103,9 @@ extern "C" fn rt_boot(boot: &Boot) {
     thread::set_gs(t.this);
     lock::threads_are_known();
     signals::begin(t);
-    let how = if boot.process == 0 && boot.thread == 0 && boot.reserved == 0 {
-        0
-    } else {
-        2
+    let how = match boot.exec {
+        0 => ring::message::LAUNCHED,
+        _ => ring::message::EXEC,
     };
     process::begin(boot.process, u32::MAX, how);
     buffer::open(t, boot.process);

@@ -62,6 +62,18 @@ pub fn mapped(t: &mut Thread, address: u64, bytes: u64, protection: u64, source:
     }
 }
 
+/// The number of something that is about to happen, if it is to be told.
+pub fn before(t: &Thread) -> Option<u64> {
+    (!t.unrecorded).then(|| NUMBER.fetch_add(1, SeqCst))
+}
+
+/// It has happened.
+pub fn after<const N: usize>(t: &mut Thread, head: u64, number: Option<u64>, words: [u64; N]) {
+    if let Some(number) = number {
+        write_numbered(t, head, number, words);
+    }
+}
+
 /// The number of a fork that is about to happen, if it is to be told.
 pub fn before_fork(t: &Thread) -> Option<u64> {
     let told = !t.unrecorded && buffer::session().follow.load(Relaxed) != 0;

@@ -20,9 +20,19 @@ pub struct Process {
     used: usize,
     /// Nothing is announced: the process is not followed, or the collector is gone.
     quiet: bool,
-    modules: Vec<(u64, u64)>,
+    /// Executable mappings that were told of.
+    modules: Vec<Module>,
     /// Texts that were defined, with their ids.
     texts: BTreeMap<Vec<u8>, u32>,
+}
+
+/// An executable mapping.
+struct Module {
+    start: u64,
+    end: u64,
+    offset: u64,
+    protection: u64,
+    path: Vec<u8>,
 }
 
 /// Texts beyond these have no ids: a program that makes up names without end must not fill the memory.
@@ -92,6 +102,14 @@ impl Process {
         true
     }
 
+    fn tell_module(&mut self, m: &Module) {
+        self.send(
+            message::MAP,
+            &[m.start, m.end - m.start, m.offset, m.protection | (m.path.len() as u64) << 32],
+            &m.path,
+        );
+    }
+
     /// The definitions slot, even if nothing is announced there.
     pub fn any_slot(&self) -> Option<&'static ring::Slot> {
         self.slot.map(slot)
@@ -109,11 +127,10 @@ impl Process {
     }
 }
 
-/// Claim the definitions slot and announce the process. `how`: 0 launched, 1 forked, 2 after exec.
+/// Claim the definitions slot and announce the process; a forked one also tells what it has mapped. `how`: 0 launched, 1 forked, 2 after exec.
 pub fn begin(serial: u32, parent: u32, how: u32) {
     let mut p = PROCESS.lock();
     p.serial = serial;
-    p.modules.clear();
     p.produced = 0;
     p.used = 0;
     p.quiet = true;
@@ -131,6 +148,9 @@ pub fn begin(serial: u32, parent: u32, how: u32) {
         ],
         &[],
     );
+    let inherited = core::mem::take(&mut p.modules);
+    inherited.iter().for_each(|m| p.tell_module(m));
+    p.modules = inherited;
 }
 
 /// Whether the collector can know of the process at all. Its threads are recorded only then.
@@ -169,17 +189,18 @@ pub fn announce_exit(t: &Thread, status: u32) {
 /// An executable mapping was seen. Whether it is new, and of a file.
 pub fn note_module(r: &Range, path: &[u8]) -> bool {
     let mut p = PROCESS.lock();
-    if p.modules.contains(&(r.start, r.end)) {
+    if p.modules.iter().any(|m| (m.start, m.end) == (r.start, r.end)) {
         return false;
     }
-    p.modules.push((r.start, r.end));
-    let path = &path[..path.len().min(4096)];
-    let prot = 1 | (r.write as u64) << 1 | 4;
-    p.send(
-        message::MAP,
-        &[r.start, r.end - r.start, r.offset, prot | (path.len() as u64) << 32],
-        path,
-    );
+    let module = Module {
+        start: r.start,
+        end: r.end,
+        offset: r.offset,
+        protection: 1 | (r.write as u64) << 1 | 4,
+        path: path[..path.len().min(4096)].to_vec(),
+    };
+    p.tell_module(&module);
+    p.modules.push(module);
     path.starts_with(b"/")
 }
 
@@ -235,7 +256,7 @@ pub fn text(text: &[u8]) -> u64 {
 pub fn note_unmap(start: u64, end: u64) {
     let mut p = PROCESS.lock();
     let before = p.modules.len();
-    p.modules.retain(|m| m.1 <= start || m.0 >= end);
+    p.modules.retain(|m| m.end <= start || m.start >= end);
     if p.modules.len() != before {
         p.send(message::UNMAP, &[start, end - start], &[]);
     }

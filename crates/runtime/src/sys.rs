@@ -53,6 +53,7 @@ pub const EPERM: isize = -1;
 pub const EAGAIN: isize = -11;
 pub const ENOMEM: isize = -12;
 pub const ESRCH: isize = -3;
+pub const EINTR: isize = -4;
 pub const EFAULT: isize = -14;
 pub const EEXIST: isize = -17;
 pub const EINVAL: isize = -22;

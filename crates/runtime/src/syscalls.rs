@@ -18,6 +18,7 @@ const CLONE_SIGHAND: u64 = 0x800;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_THREAD: u64 = 0x1_0000;
 const CLONE_SETTLS: u64 = 0x8_0000;
+const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
 
 /// Carry out the system call at `t.pc`; `t.pc` moves on past it, unless a signal came first.
 pub fn run(t: &mut Thread) {
@@ -59,6 +60,7 @@ pub fn run(t: &mut Thread) {
             sys::exit_group(a[0] as i32)
         }
         sys::ARCH_PRCTL => arch_prctl(t, a[0], a[1]),
+        sys::FUTEX => futex(t, &a),
         _ => pass(n, &a),
     };
     finish(t, at, r);
@@ -130,6 +132,31 @@ fn finish(t: &mut Thread, at: u64, r: isize) {
     t.pc = at + 2;
 }
 
+/// Notes who waits for whom. A number is taken before others are woken and after this thread was.
+fn futex(t: &mut Thread, a: &[u64; 6]) -> isize {
+    const COMMAND: u64 = 0x7f;
+    // Wait, lock_pi, wait_bitset, wait_requeue_pi, lock_pi2; wake, requeue, cmp_requeue, wake_op, unlock_pi, wake_bitset.
+    match a[1] & COMMAND {
+        0 | 6 | 9 | 11 | 13 => {
+            notes::write(t, record::WAIT, [a[0], a[2] & 0xffff_ffff]);
+            // It may wait until it is killed.
+            buffer::publish(t);
+            let r = pass(sys::FUTEX, a);
+            let result = if r == ABANDONED { sys::EINTR } else { r };
+            notes::write(t, record::WOKEN, [a[0], result as u64]);
+            r
+        }
+        1 | 3 | 4 | 5 | 7 | 10 => {
+            let number = notes::before(t);
+            let r = pass(sys::FUTEX, a);
+            let result = if r == ABANDONED { sys::EINTR } else { r };
+            notes::after(t, record::WAKE, number, [a[0], result as u64]);
+            r
+        }
+        _ => pass(sys::FUTEX, a),
+    }
+}
+
 fn arch_prctl(t: &mut Thread, code: u64, addr: u64) -> isize {
     const SET_GS: u64 = 0x1001;
     const SET_FS: u64 = 0x1002;
@@ -194,11 +221,15 @@ fn clone(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64)
         child.altstack = t.altstack;
     }
     child.first_mask = mask;
-    let (top, this, actions) = (child.stack_top, child.this, child.actions);
+    let (top, this, actions, serial) = (child.stack_top, child.this, child.actions, child.serial);
     // What the child does comes after what was done before it was made.
     buffer::stamp(t);
+    let number = notes::before(t);
     // SAFETY: the child runs on its own runtime stack and goes on in `rt_thread_begin`.
     let r = unsafe { entry::rt_clone(flags as usize, top, ptid as usize, ctid as usize, tls as usize, this) };
+    let started = if sys::is_error(r) { record::NO_THREAD } else { serial.into() };
+    let cleared = if flags & CLONE_CHILD_CLEARTID != 0 { ctid } else { 0 };
+    notes::after(t, record::STARTED, number, [started, cleared]);
     signals::set_mask(mask);
     if sys::is_error(r) || flags & (CLONE_VFORK | CLONE_THREAD) == CLONE_VFORK {
         // No child, or it has exec'ed or exited by now: what it had is free.
@@ -294,6 +325,7 @@ fn fork(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64) 
 }
 
 fn exit_thread(t: &mut Thread, status: u64) {
+    notes::write(t, record::ENDED, [status & 0xffff_ffff]);
     process::announce_end(t, status as u32);
     signals::set_mask(u64::MAX);
     buffer::close(t);

@@ -17,13 +17,14 @@ use crate::stream::Stream;
 use crate::Error;
 use memtrail_decode::{Expander, ThreadDecoder};
 use memtrail_descriptor::{Definition, Dictionary};
-use memtrail_model::{Access, AccessSink, Kind, LoopRun, Thread};
+use memtrail_model::{Access, AccessSink, Kind, LoopRun, Point, Thread};
 use memtrail_ring::record::SIGRETURN;
 
 /// The instruction and the kind of access that a descriptor is of: what the literature has a source table for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source {
     pub pc: u64,
+    pub point: Point,
     pub kind: Kind,
     pub size: u32,
 }
@@ -215,6 +216,7 @@ fn iad(a: &Access, sequence: u64) -> Descriptor {
         sequence,
         source: Source {
             pc: a.pc,
+            point: a.point,
             kind: a.kind,
             size: a.size,
         },
@@ -242,6 +244,7 @@ impl AccessSink for Collect {
                 sequence_stride: each,
                 source: Source {
                     pc: a.pc,
+                    point: a.point,
                     kind: a.kind,
                     size: a.size,
                 },

@@ -11,8 +11,14 @@ pub enum Error {
     Notes { process: u32, count: u64, end: u64 },
     #[error("not a memtrail recording")]
     NotARecording,
-    #[error("a recording of format {found}; this memtrail reads format {known}: record again, or use the memtrail that wrote it")]
-    Version { found: u32, known: u32 },
+    #[error("recorded by an older memtrail (format {found}); this one reads format {known}: record again, or use the memtrail that wrote it")]
+    OlderVersion { found: u32, known: u32 },
+    #[error(
+        "recorded by a newer memtrail (format {found}); this one reads format {known}: use the memtrail that wrote it"
+    )]
+    NewerVersion { found: u32, known: u32 },
+    #[error("this memtrail cannot read what the recording makes use of: {unknown}")]
+    Features { unknown: String },
     #[error("the file ends inside its header, at byte {at}: nothing was recorded")]
     TruncatedHeader { at: u64 },
     #[error("the header is damaged: {what}")]

@@ -1,10 +1,9 @@
-//! Events in the file: what processes told about themselves, and the modules their code came from.
+//! Events in the file: what processes told about themselves, and where their code came from.
 //!
 //! Records of variable length in the order in which they were told. Addresses and times are distances from those of the
 //! record before.
-use crate::modules::Module;
 use crate::varint::{put, put_signed, Bad, Fields};
-use memtrail_decode::{HookKind, Message};
+use memtrail_decode::{DecodeError, HookKind, Image, Message, Module};
 
 pub(crate) const COLUMNS: usize = 1;
 
@@ -18,14 +17,7 @@ const WARN: u8 = 7;
 const MODULE: u8 = 8;
 const TEXT: u8 = 9;
 const HOOK: u8 = 10;
-
-/// An event of a recording.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Event {
-    /// Told by a process; never a block.
-    Message(u32, Message),
-    Module(Module),
-}
+const IMAGE: u8 = 11;
 
 /// What the next record is told by.
 #[derive(Clone, Copy, Default)]
@@ -49,8 +41,7 @@ impl Encoder {
         [std::mem::take(self).bytes]
     }
 
-    pub fn module(&mut self, module: &Module) {
-        self.bytes.push(MODULE);
+    fn module(&mut self, module: &Module) {
         self.text(&module.path);
         match &module.build_id {
             None => put(&mut self.bytes, 0),
@@ -59,6 +50,7 @@ impl Encoder {
                 self.bytes.extend_from_slice(id);
             }
         }
+        put(&mut self.bytes, module.generated.into());
     }
 
     pub fn message(&mut self, process: u32, message: &Message) {
@@ -125,6 +117,15 @@ impl Encoder {
                 self.address(*address);
                 self.numbers(&[(*text).into()]);
             }
+            Message::Module(module) => {
+                self.begin(MODULE, process);
+                self.module(module);
+            }
+            Message::Image(image) => {
+                self.begin(IMAGE, process);
+                self.numbers(&[image.module.into()]);
+                self.address(image.base);
+            }
         }
     }
 
@@ -154,14 +155,31 @@ impl Encoder {
     }
 }
 
-/// Hands every event to `add`.
-pub(crate) fn decode([bytes]: &[Vec<u8>; COLUMNS], mut add: impl FnMut(Event)) -> Result<(), Bad> {
+/// Why a column is no list of events.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    Layout(Bad),
+    Event(DecodeError),
+}
+
+impl From<Bad> for Wrong {
+    fn from(what: Bad) -> Wrong {
+        Wrong::Layout(what)
+    }
+}
+
+/// Hands every event, and the process that told it, to `add`.
+pub(crate) fn decode(
+    [bytes]: &[Vec<u8>; COLUMNS],
+    mut add: impl FnMut(u32, Message) -> Result<(), DecodeError>,
+) -> Result<(), Wrong> {
     let mut decoder = Decoder {
         fields: Fields(bytes),
         likely: Likely::default(),
     };
     while !decoder.fields.0.is_empty() {
-        add(decoder.event()?);
+        let (process, message) = decoder.event()?;
+        add(process, message).map_err(Wrong::Event)?;
     }
     Ok(())
 }
@@ -172,16 +190,8 @@ struct Decoder<'b> {
 }
 
 impl Decoder<'_> {
-    fn event(&mut self) -> Result<Event, Bad> {
+    fn event(&mut self) -> Result<(u32, Message), Bad> {
         let kind = self.fields.byte()?;
-        if kind == MODULE {
-            let path = self.text()?;
-            let build_id = match self.fields.number()? {
-                0 => None,
-                n => Some(self.fields.bytes(n - 1)?.to_vec()),
-            };
-            return Ok(Event::Module(Module { path, build_id }));
-        }
         let process = self.fields.small()?;
         let fields = &mut self.fields;
         let message = match kind {
@@ -235,9 +245,32 @@ impl Decoder<'_> {
                     text: self.fields.small()?,
                 }
             }
+            MODULE => Message::Module(self.module()?),
+            IMAGE => Message::Image(Image {
+                module: fields.small()?,
+                base: self.address()?,
+            }),
             _ => return Err("an event of unknown kind"),
         };
-        Ok(Event::Message(process, message))
+        Ok((process, message))
+    }
+
+    fn module(&mut self) -> Result<Module, Bad> {
+        let path = self.text()?;
+        let build_id = match self.fields.number()? {
+            0 => None,
+            n => Some(self.fields.bytes(n - 1)?.to_vec()),
+        };
+        let generated = match self.fields.number()? {
+            0 => false,
+            1 => true,
+            _ => return Err("a module of unknown kind"),
+        };
+        Ok(Module {
+            path,
+            build_id,
+            generated,
+        })
     }
 
     fn tsc(&mut self) -> Result<u64, Bad> {
@@ -264,7 +297,7 @@ impl Decoder<'_> {
 mod tests {
     use super::*;
 
-    fn all() -> Vec<Event> {
+    fn all() -> Vec<(u32, Message)> {
         let messages = vec![
             Message::Process {
                 process: 0,
@@ -307,28 +340,29 @@ mod tests {
             },
             Message::Exit { status: 1 << 63 },
         ];
-        let module = |path: &[u8], build_id: Option<&[u8]>| {
-            Event::Module(Module {
+        let module = |path: &[u8], build_id: Option<&[u8]>, generated| {
+            Message::Module(Module {
                 path: path.to_vec(),
                 build_id: build_id.map(<[u8]>::to_vec),
+                generated,
             })
         };
+        let image = |module, base| Message::Image(Image { module, base });
         let mut all = vec![
-            module(b"/bin/ls", Some(&[7; 20])),
-            module(b"", None),
-            module(b"a", Some(b"")),
+            module(b"/bin/ls", Some(&[7; 20]), false),
+            module(b"", None, true),
+            module(b"a", Some(b""), false),
+            image(2, 0x7fff_0000_0000),
+            image(0, u64::MAX),
         ];
-        all.extend(messages.into_iter().map(|m| Event::Message(3, m)));
-        all
+        all.extend(messages);
+        all.into_iter().map(|m| (3, m)).collect()
     }
 
     fn encoded() -> [Vec<u8>; COLUMNS] {
         let mut encoder = Encoder::default();
-        for event in all() {
-            match event {
-                Event::Message(process, message) => encoder.message(process, &message),
-                Event::Module(module) => encoder.module(&module),
-            }
+        for (process, message) in all() {
+            encoder.message(process, &message);
         }
         encoder.take()
     }
@@ -336,7 +370,11 @@ mod tests {
     #[test]
     fn events_are_read_back_in_order() {
         let mut got = Vec::new();
-        decode(&encoded(), |e| got.push(e)).unwrap();
+        decode(&encoded(), |process, message| {
+            got.push((process, message));
+            Ok(())
+        })
+        .unwrap();
         assert_eq!(got, all());
     }
 
@@ -346,7 +384,11 @@ mod tests {
         let mut ends = vec![];
         for length in 0..bytes.len() {
             let mut got = Vec::new();
-            if decode(&[bytes[..length].to_vec()], |e| got.push(e)).is_ok() {
+            let take = |process, message| {
+                got.push((process, message));
+                Ok(())
+            };
+            if decode(&[bytes[..length].to_vec()], take).is_ok() {
                 ends.push(length);
             }
             assert_eq!(got, all()[..got.len()]);

@@ -8,7 +8,8 @@ use crate::stream::Zstd;
 use crate::{blocks, events, index, Leaves};
 use memtrail_decode::Counts;
 use memtrail_decode::{
-    Consumer, Counter, DecodeError, Expander, Linear, Mark, Run, State, Table, Tally, ThreadDecoder,
+    Consumer, Counter, DecodeError, Expander, Image, Images, Linear, Mark, Message, Module, Run, State, Table, Tally,
+    ThreadDecoder,
 };
 use memtrail_descriptor::{decode, Alphabet, Encoder, Leaf, Pack};
 use memtrail_model::Thread;
@@ -167,13 +168,13 @@ pub fn columns_of_blocks(bytes: &[u8]) {
     let mut rest = bytes;
     let columns = parts::<{ blocks::COLUMNS }>(&mut rest);
     let mut table = Table::default();
-    let mut leaves = Leaves::default();
+    for message in two_images() {
+        let _ = table.learn(&message);
+    }
     // Blocks before the damage are used.
-    let _ = blocks::decode(&columns, |id, plan, sources| {
-        table.insert_with(id, plan, sources)?;
-        table.blocks().last().into_iter().for_each(|b| leaves.add(b));
-        Ok(())
-    });
+    let _ = blocks::decode(&columns, &mut blocks::CodeMap::default(), &mut table);
+    let mut leaves = Leaves::default();
+    table.blocks().iter().for_each(|b| leaves.add(b));
     let words: Vec<u64> = rest
         .chunks(8)
         .map(|chunk| {
@@ -222,15 +223,30 @@ fn feed(table: &Table, words: &[u64], state: &State, consumer: &mut impl Consume
 pub fn columns_of_events(bytes: &[u8]) {
     let mut rest = bytes;
     let columns = parts::<{ events::COLUMNS }>(&mut rest);
-    let _ = events::decode(&columns, |_| {});
+    let mut images = Images::default();
+    let _ = events::decode(&columns, |_, message| images.learn(&message));
     let columns = parts::<{ index::COLUMNS }>(&mut rest);
     let _ = index::decode(&columns, 100, 1 << 40);
+}
+
+/// A file and generated code, at the beginning of memory.
+fn two_images() -> impl Iterator<Item = Message> {
+    let module = |generated| {
+        Message::Module(Module {
+            path: if generated { Vec::new() } else { b"/a".to_vec() },
+            build_id: None,
+            generated,
+        })
+    };
+    let image = |module| Message::Image(Image { module, base: 0 });
+    [module(false), module(true), image(0), image(1)].into_iter()
 }
 
 /// The columns that [`columns_of_blocks`] takes, of these blocks, followed by `words`.
 pub fn blocks_to_columns(blocks: &[memtrail_decode::Block], words: &[u64]) -> Vec<u8> {
     let mut encoder = blocks::Encoder::default();
     let mut out = Vec::new();
+    two_images().for_each(|message| drop(encoder.learn(&message)));
     for block in blocks {
         // Those that fit no file fit no corpus either.
         let _ = encoder.add(block);

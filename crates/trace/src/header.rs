@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 
 pub(crate) const MAGIC: &[u8; 8] = b"memtrail";
 /// Version of the file format. Any change to the layout or the meaning of a field bumps it.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Longer headers are damage.
 const LONGEST: u32 = 1 << 24;
 
@@ -27,7 +27,13 @@ pub struct Header {
     pub xcr0: u64,
     /// (index, size, offset, aligned) of each component of the xsave area.
     pub xsave: Vec<(u8, u32, u32, bool)>,
+    /// What a reader must know besides this version to read the file; whoever does not know one of these refuses it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
 }
+
+/// The features that are known.
+const FEATURES: &[&str] = &[];
 
 impl Header {
     pub fn set_xsave(&mut self, table: &XsaveTable) {
@@ -75,7 +81,10 @@ impl Header {
         let word = |at: usize| u32::from_le_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
         let (found, length, crc) = (word(8), word(12), word(16));
         if found != VERSION {
-            return Err(Error::Version { found, known: VERSION });
+            return Err(match found < VERSION {
+                true => Error::OlderVersion { found, known: VERSION },
+                false => Error::NewerVersion { found, known: VERSION },
+            });
         }
         if length > LONGEST {
             return Err(Error::BadHeader {
@@ -94,8 +103,15 @@ impl Header {
                 what: "its checksum differs".into(),
             });
         }
-        let header = serde_json::from_slice(&json).map_err(|e| Error::BadHeader { what: e.to_string() })?;
-        Ok((header, end))
+        let header: Header = serde_json::from_slice(&json).map_err(|e| Error::BadHeader { what: e.to_string() })?;
+        let unknown = |feature: &&String| !FEATURES.contains(&feature.as_str());
+        let unknown: Vec<&str> = header.features.iter().filter(unknown).map(String::as_str).collect();
+        match unknown.is_empty() {
+            true => Ok((header, end)),
+            false => Err(Error::Features {
+                unknown: unknown.join(", "),
+            }),
+        }
     }
 }
 
@@ -133,6 +149,13 @@ pub struct Totals {
     /// Ticks of the time stamp counter in a second; 0 if that is not known.
     #[serde(default)]
     pub tsc_hz: u64,
+    /// How often threads were not recorded for some time.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub gaps: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What the end of a recording says.

@@ -1,12 +1,10 @@
 //! Everything a recording defines: blocks, processes, threads, mappings, modules.
 use crate::blocks::Wrong;
 use crate::chunk::Kind;
-use crate::events::Event;
 use crate::leaves::Leaves;
-use crate::modules::Module;
 use crate::reader::{Chunk, Ending, Reader};
 use crate::{blocks, events, Error, Totals};
-use memtrail_decode::{DecodeError, Message, Names, Table};
+use memtrail_decode::{DecodeError, Definition, Images, Message, Module, Names, Table};
 use memtrail_model::Thread;
 use memtrail_plan::XsaveTable;
 use memtrail_ring::message::FORKED;
@@ -48,14 +46,32 @@ pub struct Known {
     pub messages: Vec<(u32, Message)>,
     /// By serial number.
     pub threads: BTreeMap<u32, ThreadInfo>,
-    pub modules: Vec<Module>,
     /// What the numbers in notes stand for.
     pub names: Names,
+    /// The bytes of code met so far.
+    code: blocks::CodeMap,
     /// Where in the file texts and hooks are defined.
     pub definitions: Definitions,
     /// Chunks of streams, in file order.
     pub streams: Vec<Chunk>,
     pub ending: Ending,
+}
+
+impl blocks::Catalog for Known {
+    fn images(&self) -> &Images {
+        self.table.images()
+    }
+
+    fn add(&mut self, block: Definition) -> Result<(), DecodeError> {
+        let id = block.id;
+        let blocks = self.table.blocks().len() as u64;
+        if u64::from(id) > FIRST_BLOCK + MISSING_IDS + MISSING_IDS_PER_BLOCK * blocks {
+            return Err(DecodeError::BadId { id: id.into() });
+        }
+        self.table.insert_definition(block)?;
+        self.table.blocks().last().into_iter().for_each(|b| self.leaves.add(b));
+        Ok(())
+    }
 }
 
 /// Block ids come from one counter, so that there is a block for almost every id; these many may be missing, and these many more
@@ -72,8 +88,8 @@ impl Known {
             xsave: reader.header().xsave_table(),
             messages: Vec::new(),
             threads: BTreeMap::new(),
-            modules: Vec::new(),
             names: Names::default(),
+            code: blocks::CodeMap::default(),
             definitions: Definitions::default(),
             streams: Vec::new(),
             ending: reader.ending(),
@@ -98,15 +114,21 @@ impl Known {
             Kind::Stream => self.streams.push(*chunk),
             Kind::Blocks => {
                 let columns = reader.columns(chunk)?;
-                let add = |id, plan, sources| self.block(id, plan, sources);
-                blocks::decode(&columns, add).map_err(|wrong| match wrong {
+                let mut code = std::mem::take(&mut self.code);
+                let decoded = blocks::decode(&columns, &mut code, self);
+                self.code = code;
+                decoded.map_err(|wrong| match wrong {
                     Wrong::Layout(what) => Error::Damaged { at, what },
                     Wrong::Plan(source) => Error::Decode { at, source },
                 })?;
             }
             Kind::Events => {
                 let columns = reader.columns(chunk)?;
-                events::decode(&columns, |e| self.event(e, at)).map_err(|what| Error::Damaged { at, what })?;
+                let add = |process, message| self.event(process, message, at);
+                events::decode(&columns, add).map_err(|wrong| match wrong {
+                    events::Wrong::Layout(what) => Error::Damaged { at, what },
+                    events::Wrong::Event(source) => Error::Decode { at, source },
+                })?;
             }
             Kind::Index | Kind::End => {
                 let what = "the index or the totals stand in the middle";
@@ -116,21 +138,8 @@ impl Known {
         Ok(())
     }
 
-    fn block(&mut self, id: u32, plan: memtrail_plan::Plan, sources: Box<[u8]>) -> Result<(), DecodeError> {
-        let blocks = self.table.blocks().len() as u64;
-        if u64::from(id) > FIRST_BLOCK + MISSING_IDS + MISSING_IDS_PER_BLOCK * blocks {
-            return Err(DecodeError::BadId { id: id.into() });
-        }
-        self.table.insert_with(id, plan, sources)?;
-        self.table.blocks().last().into_iter().for_each(|b| self.leaves.add(b));
-        Ok(())
-    }
-
-    fn event(&mut self, event: Event, at: u64) {
-        let (process, message) = match event {
-            Event::Module(module) => return self.modules.push(module),
-            Event::Message(process, message) => (process, message),
-        };
+    fn event(&mut self, process: u32, message: Message, at: u64) -> Result<(), DecodeError> {
+        self.table.learn(&message)?;
         match message {
             Message::Thread { thread, tid, tsc } => {
                 let info = ThreadInfo {
@@ -155,6 +164,12 @@ impl Known {
         }
         self.names.learn(&message);
         self.messages.push((process, message));
+        Ok(())
+    }
+
+    /// What code comes from.
+    pub fn modules(&self) -> &[Module] {
+        self.table.images().modules()
     }
 
     /// The address space of a thread: the serial number of the process it was in last. Addresses of different spaces have nothing to do with each

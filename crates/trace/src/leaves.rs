@@ -287,6 +287,12 @@ impl LeafName {
             record::ENTER => LeafName::Special("enter"),
             record::LEAVE => LeafName::Special("leave"),
             record::FORKED => LeafName::Special("forked"),
+            record::WAIT => LeafName::Special("wait"),
+            record::WOKEN => LeafName::Special("woken"),
+            record::WAKE => LeafName::Special("wake"),
+            record::STARTED => LeafName::Special("started"),
+            record::ENDED => LeafName::Special("ended"),
+            record::GAP => LeafName::Special("gap"),
             _ => LeafName::Block { head },
         }
     }

@@ -18,6 +18,7 @@ fn pipeline(limits: Limits) -> Pipeline<Vec<u8>> {
         unix_time: 0,
         xcr0: 0,
         xsave: Vec::new(),
+        features: Vec::new(),
     };
     let mut pipeline = Pipeline::new(Writer::new(Vec::new(), &header).unwrap(), limits);
     let mut table = Table::default();

@@ -6,15 +6,11 @@ use crate::chunk::{Head, Kind, StreamHead, MOST_BYTES};
 use crate::columns::Packer;
 use crate::footer::Footer;
 use crate::header::End;
-use crate::modules::{build_id, Module};
 use crate::{blocks, events, index};
 use crate::{Header, ThreadHash, Totals};
 use memtrail_decode::{Block, Message};
-use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Blocks and events are written when they come to this many bytes.
@@ -41,8 +37,6 @@ pub struct Writer<W> {
     blocks: blocks::Encoder,
     events: events::Encoder,
     index: index::Encoder,
-    /// Paths of the modules that were told.
-    modules: HashSet<Vec<u8>>,
 }
 
 impl Writer<File> {
@@ -67,7 +61,6 @@ impl<W: Write> Writer<W> {
             blocks: blocks::Encoder::default(),
             events: events::Encoder::default(),
             index: index::Encoder::default(),
-            modules: HashSet::new(),
         })
     }
 
@@ -76,12 +69,12 @@ impl<W: Write> Writer<W> {
         self.written
     }
 
-    /// Adds blocks. They are in the file before any stream that is added later.
+    /// Adds blocks. They are in the file before any stream that is added later, and behind the images they refer to, which have been told of.
     pub fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
         for block in blocks {
             self.blocks.add(block)?;
             if self.blocks.bytes() >= ENOUGH {
-                self.write_blocks()?;
+                self.write_definitions()?;
             }
         }
         Ok(())
@@ -89,9 +82,7 @@ impl<W: Write> Writer<W> {
 
     /// Adds what a process tells about itself; blocks are told with [`Writer::blocks`].
     pub fn message(&mut self, process: u32, message: &Message) -> io::Result<()> {
-        if let Message::Map { path, .. } = message {
-            self.module(path);
-        }
+        self.blocks.learn(message)?;
         self.events.message(process, message);
         if self.events.bytes() >= ENOUGH {
             self.write_events()?;
@@ -99,24 +90,16 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Tells of a module when it is first met.
-    fn module(&mut self, path: &[u8]) {
-        if !path.starts_with(b"/") || self.modules.contains(path) {
-            return;
-        }
-        self.modules.insert(path.to_vec());
-        let build_id = build_id(Path::new(OsStr::from_bytes(path)));
-        self.events.module(&Module {
-            path: path.to_vec(),
-            build_id,
-        });
-    }
-
     /// Adds a part of a thread's stream: its payload, and the bytes it had before it was compressed.
     pub fn stream(&mut self, head: &StreamHead, raw_bytes: u64, payload: &[u8]) -> io::Result<()> {
-        self.write_blocks()?;
-        self.write_events()?;
+        self.write_definitions()?;
         self.chunk(Kind::Stream, *head, raw_bytes, payload)
+    }
+
+    fn write_definitions(&mut self) -> io::Result<()> {
+        // Blocks refer to events.
+        self.write_events()?;
+        self.write_blocks()
     }
 
     fn write_blocks(&mut self) -> io::Result<()> {
@@ -166,8 +149,7 @@ impl<W: Write> Writer<W> {
 
     /// As [`Writer::finish`], with the hashes of all threads' accesses if they are known.
     pub fn finish_verified(mut self, totals: &Totals, hashes: Option<&[ThreadHash]>) -> io::Result<(W, u64)> {
-        self.write_blocks()?;
-        self.write_events()?;
+        self.write_definitions()?;
         let index = self.written;
         let columns = self.index.take();
         self.packed(Kind::Index, &columns)?;

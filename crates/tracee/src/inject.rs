@@ -31,6 +31,8 @@ pub struct Payload {
 pub struct Serials {
     pub thread: u32,
     pub process: u32,
+    /// Whether the process has exec'ed while it was recorded.
+    pub exec: bool,
 }
 
 impl Payload {
@@ -199,7 +201,7 @@ fn boot_page(regs: &libc::user_regs_struct, serials: Serials, place: &Place) -> 
         regs.eflags,
     ];
     let mut page = Vec::with_capacity(PAGE);
-    for half in [VERSION, serials.thread, serials.process, 0] {
+    for half in [VERSION, serials.thread, serials.process, serials.exec.into()] {
         page.extend_from_slice(&half.to_le_bytes());
     }
     let bases = [regs.fs_base, regs.gs_base];

@@ -393,6 +393,9 @@ impl Objects {
                 self.name(space, address, bytes, group);
             }
             Note::Enter { .. } | Note::Leave { .. } => {}
+            // Of threads, not of memory.
+            Note::Wait { .. } | Note::Woken { .. } | Note::Wake { .. } => {}
+            Note::Start { .. } | Note::End { .. } | Note::Gap { .. } => {}
         }
     }
 

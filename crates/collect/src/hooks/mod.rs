@@ -33,9 +33,9 @@ struct Found {
 }
 
 /// A file as it was when it was read: device, number, size, time of its last change.
-type Version = (u64, u64, u64, i64, i64);
+pub(crate) type Version = (u64, u64, u64, i64, i64);
 
-fn version(meta: &Metadata) -> Version {
+pub(crate) fn version(meta: &Metadata) -> Version {
     (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec())
 }
 
@@ -46,6 +46,16 @@ pub(crate) struct Mapping<'m> {
     pub len: u64,
     pub offset: u64,
     pub path: &'m [u8],
+}
+
+impl Mapping<'_> {
+    /// Where its file may be found: as the target sees it, or else as we do.
+    pub fn files(&self) -> [PathBuf; 2] {
+        let path = Path::new(std::ffi::OsStr::from_bytes(self.path));
+        let mut root = PathBuf::from(format!("/proc/{}/root", self.pid));
+        root.extend(path.components().skip(1));
+        [root, path.into()]
+    }
 }
 
 /// The hooks of a session.
@@ -117,11 +127,8 @@ impl<'s> Hooks<'s> {
 
     /// The functions to hook in the file of a mapping; none if it cannot be read.
     fn functions(&mut self, mapping: &Mapping<'_>) -> Arc<[Found]> {
-        let path = Path::new(std::ffi::OsStr::from_bytes(mapping.path));
-        // As the target sees it, or else as we do.
-        let mut root = PathBuf::from(format!("/proc/{}/root", mapping.pid));
-        root.extend(path.components().skip(1));
-        for path in [root.as_path(), path] {
+        for path in mapping.files() {
+            let path = path.as_path();
             // Opening a fifo would wait for ever.
             let Some(meta) = path.metadata().ok().filter(Metadata::is_file) else {
                 continue;

@@ -38,6 +38,7 @@ fn header() -> Header {
         unix_time: 0,
         xcr0: 0,
         xsave: Vec::new(),
+        features: Vec::new(),
     }
 }
 

@@ -9,9 +9,9 @@
 use super::{output, written};
 use crate::args::DumpArgs;
 use crate::info::Recording;
-use crate::tables::names::{Code, Names};
+use crate::tables::names::Names;
 use memtrail_model::Kind;
-use memtrail_trace::{describe, stream, Descriptor, Ending, Known, Places, Source};
+use memtrail_trace::{describe, stream, Descriptor, Ending, Known, Source};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -71,46 +71,39 @@ fn tuple(descriptor: &Descriptor, index: usize, text: &mut String) {
 }
 
 /// The source table so far.
-struct Table {
-    places: Places,
+struct Table<'k> {
+    known: &'k Known,
     names: Names,
-    process: u32,
-    sources: HashMap<(u32, Source), usize>,
+    sources: HashMap<Source, usize>,
 }
 
-impl Table {
+impl Table<'_> {
     /// The index of a source, told if it is new.
     fn index(&mut self, source: Source, out: &mut impl Write) -> io::Result<usize> {
         let next = self.sources.len();
-        let index = *self.sources.entry((self.process, source)).or_insert(next);
+        let index = *self.sources.entry(source).or_insert(next);
         if index == next {
-            let name = self.places.name(self.process, source.pc);
+            let table = &self.known.table;
+            let code = table
+                .points()
+                .get(source.point.index())
+                .map_or(source.pc, |point| point.code);
+            let name = table.images().place(code);
             write!(out, "source {index}: {:#x} size {} {name}", source.pc, source.size)?;
-            match self.line(source.pc) {
+            match self.names.code(code).short_line() {
                 Some(line) => writeln!(out, " {line}")?,
                 None => writeln!(out)?,
             }
         }
         Ok(index)
     }
-
-    /// The file and the line that an instruction was made from, `mm.c:63`.
-    fn line(&self, pc: u64) -> Option<String> {
-        let place = self.places.find(self.process, pc).ok()?;
-        let code = Code {
-            location: self.names.module(place.path)?.locate(place.offset),
-            ..Code::default()
-        };
-        code.short_line()
-    }
 }
 
 pub fn print(reader: &mut Recording, known: &Known, args: &DumpArgs) -> anyhow::Result<u8> {
     let mut out = output();
     let mut table = Table {
-        places: Places::new(known),
+        known,
         names: Names::new(known, Default::default()),
-        process: 0,
         sources: HashMap::new(),
     };
     let mut left = args.limit.unwrap_or(u64::MAX);
@@ -123,7 +116,6 @@ pub fn print(reader: &mut Recording, known: &Known, args: &DumpArgs) -> anyhow::
             break;
         }
         let head = chunk.head.stream;
-        table.process = head.process;
         let written = writeln!(
             out,
             "thread {}, process {}, accesses {} to {}",

@@ -1,9 +1,9 @@
-//! `dump --notes`: what threads did to memory as a whole.
+//! `dump --notes`: what threads did to memory as a whole, and to each other.
 //!
 //! A line for each note: the thread, its accesses before the note, and what happened.
 use super::{done, output, written};
 use crate::info::Recording;
-use memtrail_model::{Access, AccessSink, Note, Thread};
+use memtrail_model::{Access, AccessSink, GapReason, Note, Thread};
 use memtrail_replay::{accesses, Selection};
 use memtrail_trace::Known;
 use std::collections::BTreeMap;
@@ -72,6 +72,30 @@ impl Printer<'_> {
             Note::Name { address, bytes, text } => format!("name {address:#x} {bytes} {}", self.text(text)),
             Note::Enter { text } => format!("enter {}", self.text(text)),
             Note::Leave { text } => format!("leave {}", self.text(text)),
+            Note::Wait { address, value } => format!("wait {address:#x} {value:#x}"),
+            Note::Woken { address, result } => format!("woken {address:#x} {result}"),
+            Note::Wake { address, result } => format!("wake {address:#x} {result}"),
+            Note::Start { thread, cleared } => match thread {
+                Some(thread) => format!("start {} {cleared:#x}", thread.0),
+                None => format!("start - {cleared:#x}"),
+            },
+            Note::End { status } => format!("end {status}"),
+            Note::Gap {
+                begin,
+                end,
+                reason,
+                instructions,
+                accesses,
+            } => {
+                let reason = match reason {
+                    GapReason::Stopped => "stopped",
+                    GapReason::Sampled => "sampled",
+                    GapReason::Limit => "limit",
+                };
+                let known = |number: Option<u64>| number.map_or("-".to_string(), |n| n.to_string());
+                let (instructions, accesses) = (known(instructions), known(accesses));
+                format!("gap {} {reason} {instructions} {accesses}", end - begin)
+            }
         }
     }
 }

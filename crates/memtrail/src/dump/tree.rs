@@ -15,7 +15,7 @@ use crate::info::Recording;
 use memtrail_decode::Block;
 use memtrail_descriptor::{Definition, Events};
 use memtrail_plan::{LoopPlan, Plan, FIRST};
-use memtrail_trace::{stream, Known, LeafName, Places};
+use memtrail_trace::{stream, Known, LeafName};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -69,8 +69,6 @@ fn inside(rest: &[Moving]) -> Vec<Moving> {
 
 struct Tree<'k, W> {
     known: &'k Known,
-    places: &'k Places,
-    process: u32,
     out: W,
     left: u64,
 }
@@ -108,10 +106,11 @@ impl<W: Write> Tree<'_, W> {
     }
 
     /// Where a block begins; of a path also the last instruction, without its module if that is the same.
-    fn name(&self, plan: &Plan) -> String {
-        let mut text = self.places.name(self.process, plan.pc);
+    fn name(&self, block: &Block) -> String {
+        let plan = &block.plan;
+        let mut text = self.place(block, 0);
         if !plan.pieces.is_empty() {
-            let last = self.places.name(self.process, plan.end().0);
+            let last = self.place(block, plan.insn_offsets.len().saturating_sub(1) as u16);
             let last = match (text.rsplit_once('+'), last.rsplit_once('+')) {
                 (Some((module, _)), Some((same, offset))) if module == same => format!("+{offset}"),
                 _ => last,
@@ -119,6 +118,11 @@ impl<W: Write> Tree<'_, W> {
             text = format!("{text}..{last} ({} pieces)", plan.pieces.len() + 1);
         }
         text
+    }
+
+    /// Where an instruction comes from.
+    fn place(&self, block: &Block, insn: u16) -> String {
+        self.known.table.images().place(block.code_address(insn)).to_string()
     }
 
     fn leaf(&self, key: u32, parameters: &[Moving]) -> String {
@@ -137,7 +141,7 @@ impl<W: Write> Tree<'_, W> {
             return format!("{name:?}");
         };
         let block = found.block;
-        let mut text = self.name(&block.plan);
+        let mut text = self.name(block);
         if found.steady {
             text.push_str(" again");
         }
@@ -150,7 +154,7 @@ impl<W: Write> Tree<'_, W> {
             let (pc, _) = block.plan.instruction(insn);
             let _ = match block.plan.pieces.is_empty() {
                 true => write!(text, " left at +{:#x}", pc.wrapping_sub(block.plan.pc)),
-                false => write!(text, " left at {}", self.places.name(self.process, pc)),
+                false => write!(text, " left at {}", self.place(block, insn)),
             };
         }
         for (i, parameter) in parameters.iter().enumerate() {
@@ -191,11 +195,8 @@ fn trips(block: &Block, parameters: &[Moving]) -> Option<u64> {
 }
 
 pub fn print(reader: &mut Recording, known: &Known, args: &DumpArgs) -> anyhow::Result<u8> {
-    let places = Places::new(known);
     let mut tree = Tree {
         known,
-        places: &places,
-        process: 0,
         out: output(),
         left: args.limit.unwrap_or(u64::MAX),
     };
@@ -203,7 +204,6 @@ pub fn print(reader: &mut Recording, known: &Known, args: &DumpArgs) -> anyhow::
         let wanted = |thread: u32| args.part.thread.is_none_or(|t| t == thread);
         for chunk in known.streams.iter().filter(|c| wanted(c.head.stream.thread)) {
             let head = chunk.head.stream;
-            tree.process = head.process;
             let (first, end) = (head.first, head.first.saturating_add(head.accesses));
             let text = format!(
                 "thread {}, process {}, accesses {first} to {end}",

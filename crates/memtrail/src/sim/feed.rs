@@ -1,14 +1,16 @@
 //! What stands between a replay and the analyses: a choice of instructions, a limit, a progress line, and several analyses at once.
 use crate::progress::Progress;
-use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Repeat, Thread};
+use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Point, Repeat, Thread};
 use std::ops::Range;
 
 /// Lets through what is wanted and counts it.
 pub struct Feed<S> {
     sink: S,
     fetches: bool,
-    /// All, if there are none.
+    /// Addresses that are wanted; all, if there are neither these nor points.
     pcs: Vec<Range<u64>>,
+    /// By reference point: whether it is wanted.
+    points: Vec<bool>,
     /// Only this one's accesses, of whatever else there is to be told.
     thread: Option<Thread>,
     left: u64,
@@ -24,6 +26,7 @@ impl<S: AccessSink> Feed<S> {
             fetches: sink.wants_fetches(),
             sink,
             pcs,
+            points: Vec::new(),
             thread: None,
             left: limit,
             passed: 0,
@@ -38,13 +41,25 @@ impl<S: AccessSink> Feed<S> {
         self
     }
 
+    /// Lets accesses of these reference points through, too.
+    pub fn with_points(mut self, points: Vec<bool>) -> Feed<S> {
+        self.points = points;
+        self
+    }
+
     /// What took the accesses, and how many went through.
     pub fn finish(self) -> (S, u64) {
         (self.sink, self.passed)
     }
 
-    fn wants(&self, pc: u64) -> bool {
-        self.pcs.is_empty() || self.pcs.iter().any(|range| range.contains(&pc))
+    fn wants_all(&self) -> bool {
+        self.pcs.is_empty() && self.points.is_empty()
+    }
+
+    fn wants(&self, pc: u64, point: Point) -> bool {
+        self.wants_all()
+            || self.points.get(point.index()).is_some_and(|&wanted| wanted)
+            || self.pcs.iter().any(|range| range.contains(&pc))
     }
 
     fn count(&mut self, accesses: u64) {
@@ -69,14 +84,14 @@ impl<S: AccessSink> AccessSink for Feed<S> {
             false => batch.len() as u64,
         };
         self.progress.add(count, None);
-        if self.pcs.is_empty() && count <= self.left {
+        if self.wants_all() && count <= self.left {
             self.sink.accesses(batch);
             return self.count(count);
         }
         let mut wanted = std::mem::take(&mut self.wanted);
         wanted.clear();
         let mut left = self.left;
-        for access in batch.iter().filter(|access| self.wants(access.pc)) {
+        for access in batch.iter().filter(|access| self.wants(access.pc, access.point)) {
             if access.kind != Kind::Fetch {
                 if left == 0 {
                     break;
@@ -116,7 +131,8 @@ impl<S: AccessSink> AccessSink for Feed<S> {
         let accesses = run
             .trips
             .saturating_mul(run.body.iter().filter(|a| a.kind != Kind::Fetch).count() as u64);
-        let wanted = run.body.iter().filter(|access| self.wants(access.pc)).count();
+        let wanted = run.body.iter().filter(|access| self.wants(access.pc, access.point));
+        let wanted = wanted.count();
         let taken = match wanted {
             0 => true,
             _ if wanted < run.body.len() || accesses > self.left => false,
@@ -130,7 +146,7 @@ impl<S: AccessSink> AccessSink for Feed<S> {
     }
 
     fn wants_repeats(&self) -> bool {
-        self.pcs.is_empty() && self.sink.wants_repeats()
+        self.wants_all() && self.sink.wants_repeats()
     }
 
     fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
@@ -158,7 +174,7 @@ impl<S: AccessSink> AccessSink for Feed<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memtrail_model::{LoopAccess, Point};
+    use memtrail_model::LoopAccess;
 
     /// Remembers pcs, and loops as such.
     #[derive(Default)]

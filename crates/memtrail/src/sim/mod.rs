@@ -26,13 +26,13 @@ use analyses::Analyses;
 use anyhow::{bail, Context};
 use args::{Charge, SimArgs};
 use feed::Feed;
-use memtrail_decode::{Message, PointInfo};
+use memtrail_decode::{PointInfo, Table};
 use memtrail_model::{AccessSink, Kind, Thread};
 use memtrail_replay::{accesses, Selection};
 use memtrail_simulate::reuse::{Curve, Histogram};
 use memtrail_simulate::sweep::{SweepConfig, SweepCounts};
 use memtrail_simulate::{Hierarchy, LevelCounts};
-use memtrail_trace::{Known, Places};
+use memtrail_trace::Known;
 use rows::{Reference, Row};
 use serde_json::Value;
 use std::panic::resume_unwind;
@@ -155,7 +155,7 @@ fn of_run(args: &SimArgs, done: &Done, ran: Ran<Feed<Analyses>>) -> anyhow::Resu
             if accesses == 0 {
                 bail!(NOTHING);
             }
-            let points = references(lived.table.points(), &lived.messages);
+            let points = references(&lived.table);
             Ok(analyses.found(args, accesses, &points))
         }
     }
@@ -217,7 +217,7 @@ fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Kno
     if accesses == 0 {
         bail!("{}: {NOTHING}", path.display());
     }
-    let points = references(known.table.points(), &known.messages);
+    let points = references(&known.table);
     Ok(analyses.found(args, accesses, &points))
 }
 
@@ -302,21 +302,18 @@ fn total(known: &Known, thread: Option<Thread>) -> u64 {
     wanted.map(|head| head.accesses).sum()
 }
 
-/// Where points are, by what processes told.
-fn references(points: &[PointInfo], messages: &[(u32, Message)]) -> Vec<Reference> {
-    let mut places = Places::default();
-    for (process, message) in messages {
-        places.learn(*process, message);
-    }
+/// Where points are.
+fn references(table: &Table) -> Vec<Reference> {
     let reference = |point: &PointInfo| {
-        let place = places.find_anywhere(point.pc).ok();
+        let place = table.images().place(point.code);
         Reference {
             pc: point.pc,
-            place: place.map(|place| (place.module(), place.offset)),
+            code: point.code,
+            place: place.file().map(|file| (file.name(), place.offset)),
             kind: point.kind,
         }
     };
-    points.iter().map(reference).collect()
+    table.points().iter().map(reference).collect()
 }
 
 /// Prints what was found, and what to ask next.

@@ -1,7 +1,7 @@
 //! Counts by reference: what users see of reference points.
 //!
-//! The simulator counts by point: an instruction at an address, and a kind. The same place in a file may have several addresses, because processes
-//! have it in different places; those points are one reference. References that did nothing are left out.
+//! The simulator counts by point: an instruction, its length and size, and a kind. Points of one instruction and kind are one reference. References that did
+//! nothing are left out.
 use super::args::SortBy;
 use memtrail_model::Kind;
 use memtrail_simulate::{Hierarchy, Level, LevelCounts, PointCounts};
@@ -14,6 +14,8 @@ use std::fmt;
 pub struct Reference {
     /// Address of the instruction; one of several, if processes have it in different places.
     pub pc: u64,
+    /// Its code address, which tells it from all others.
+    pub code: u64,
     /// File and offset in it, if the instruction is from a file.
     pub place: Option<(String, u64)>,
     pub kind: Kind,
@@ -47,26 +49,23 @@ pub struct Row {
     pub evictors: Vec<Vec<(usize, u64)>>,
 }
 
-/// What makes a reference: its place, or its address if it has none, and its kind.
-type Key<'p> = (Option<&'p (String, u64)>, u64, Kind);
+/// What makes a reference: its code address and its kind.
+type Key = (u64, Kind);
 
 /// All references, those that did nothing among them.
 pub fn rows(points: &[Reference], counts: &[LevelCounts]) -> Vec<Row> {
-    let mut numbers: HashMap<Key<'_>, usize> = HashMap::new();
+    let mut numbers: HashMap<Key, usize> = HashMap::new();
     let mut rows: Vec<Row> = Vec::new();
     let mut row_of = Vec::with_capacity(points.len());
     for (i, point) in points.iter().enumerate() {
-        let pc = if point.place.is_some() { 0 } else { point.pc };
-        let number = *numbers
-            .entry((point.place.as_ref(), pc, point.kind))
-            .or_insert_with(|| {
-                rows.push(Row {
-                    reference: point.clone(),
-                    levels: vec![PointCounts::default(); counts.len()],
-                    evictors: vec![Vec::new(); counts.len()],
-                });
-                rows.len() - 1
+        let number = *numbers.entry((point.code, point.kind)).or_insert_with(|| {
+            rows.push(Row {
+                reference: point.clone(),
+                levels: vec![PointCounts::default(); counts.len()],
+                evictors: vec![Vec::new(); counts.len()],
             });
+            rows.len() - 1
+        });
         row_of.push(number);
         for (sum, level) in rows[number].levels.iter_mut().zip(counts) {
             *sum += level.points.get(i).copied().unwrap_or_default();
@@ -144,6 +143,7 @@ mod tests {
     fn reference(pc: u64, place: Option<(&str, u64)>, kind: Kind) -> Reference {
         Reference {
             pc,
+            code: place.map_or(pc, |(_, offset)| 1 << 48 | offset),
             place: place.map(|(module, offset)| (module.to_string(), offset)),
             kind,
         }

@@ -22,6 +22,7 @@ pub enum By {
     /// A program or library.
     Module,
     Thread,
+    Process,
 }
 
 /// What comes first.
@@ -43,7 +44,7 @@ pub enum Sort {
 pub struct TableArgs {
     #[command(flatten)]
     pub caches: CacheArgs,
-    /// What rows are told apart by, in this order: ref, callpath, object, line, function, loop, module, thread.
+    /// What rows are told apart by, in this order: ref, callpath, object, line, function, loop, module, thread, process.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     pub by: Vec<By>,
     /// What comes first.

@@ -95,6 +95,7 @@ fn dimension(found: &Found, cell: &Cell) -> (&'static str, Value) {
         }
         Cell::Module(name) => ("module", name.clone().into()),
         Cell::Thread(number) => ("thread", (*number).into()),
+        Cell::Process(_, name) => ("process", name.as_str().into()),
     }
 }
 

@@ -8,6 +8,7 @@ mod json;
 mod lines;
 pub mod names;
 mod objects;
+mod processes;
 mod references;
 mod rows;
 mod run;

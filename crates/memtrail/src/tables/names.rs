@@ -2,8 +2,9 @@
 //!
 //! Looked up when they are first asked for, and kept. What has no name is called by its module and offset, and why is remembered, for the
 //! report to say once.
+use memtrail_decode::Images;
 use memtrail_symbols::{Disk, Frame, Location, Module, Options, Reason, Store, Symbols};
-use memtrail_trace::{Known, Places};
+use memtrail_trace::Known;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -12,6 +13,9 @@ use std::rc::Rc;
 /// An instruction, as people know it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Code {
+    /// Its code address: see [`Images`].
+    pub code: u64,
+    /// Where it was in memory first.
     pub pc: u64,
     /// The path of its file, and the offset there; nothing if it is of no file.
     pub place: Option<(Rc<str>, u64)>,
@@ -93,8 +97,9 @@ pub fn base(path: &str) -> &str {
 /// Names of everything in a recording.
 pub struct Names {
     pub symbols: Symbols<'static>,
-    places: Places,
+    images: Images,
     build_ids: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// By code address.
     codes: RefCell<HashMap<u64, Rc<Code>>>,
     /// Modules that are not there, or not as they were.
     missing: RefCell<BTreeSet<String>>,
@@ -104,11 +109,11 @@ impl Names {
     pub fn new(known: &Known, options: Options) -> Names {
         // As long as the program runs there is something to name.
         let store: &'static Store = Box::leak(Box::default());
-        let modules = known.modules.iter().cloned();
+        let files = known.modules().iter().filter(|module| module.path.starts_with(b"/"));
         Names {
             symbols: Symbols::new(store, Box::new(Disk), options),
-            places: Places::new(known),
-            build_ids: modules.map(|module| (module.path, module.build_id)).collect(),
+            images: known.table.images().clone(),
+            build_ids: files.map(|file| (file.path.clone(), file.build_id.clone())).collect(),
             codes: RefCell::default(),
             missing: RefCell::default(),
         }
@@ -121,6 +126,11 @@ impl Names {
 
     pub fn module(&self, path: &[u8]) -> Option<Rc<Module<'static>>> {
         let build_id = self.build_ids.get(path).and_then(Option::as_deref);
+        self.open(path, build_id)
+    }
+
+    /// The module of a file, if that is the one with this build id.
+    fn open(&self, path: &[u8], build_id: Option<&[u8]>) -> Option<Rc<Module<'static>>> {
         match self.symbols.module(path, build_id) {
             Ok(module) => Some(module),
             Err(reason) => {
@@ -175,70 +185,62 @@ impl Names {
         missing.into_iter().filter_map(told).collect()
     }
 
-    /// The instruction at an address.
-    pub fn code(&self, pc: u64) -> Rc<Code> {
-        if let Some(code) = self.codes.borrow().get(&pc) {
-            return code.clone();
+    /// The instruction at a code address.
+    pub fn code(&self, code: u64) -> Rc<Code> {
+        if let Some(known) = self.codes.borrow().get(&code) {
+            return known.clone();
         }
-        let code = Rc::new(self.find(pc));
-        self.codes.borrow_mut().insert(pc, code.clone());
-        code
+        let found = Rc::new(self.find(code));
+        self.codes.borrow_mut().insert(code, found.clone());
+        found
     }
 
-    /// The code of an instruction, if it is in a file.
-    pub fn bytes(&self, pc: u64, bytes: u64) -> Option<&'static [u8]> {
-        let place = self.places.find_anywhere(pc).ok()?;
-        let module = place
-            .path
-            .starts_with(b"/")
-            .then(|| self.module(place.path))
-            .flatten()?;
-        let code = module.code_at(module.to_vaddr(place.offset)?, bytes)?;
-        (code.len() as u64 == bytes).then_some(code)
-    }
-
-    fn find(&self, pc: u64) -> Code {
-        let Ok(place) = self.places.find_anywhere(pc) else {
-            return Code { pc, ..Code::default() };
-        };
-        let location = match place.path.starts_with(b"/").then(|| self.module(place.path)).flatten() {
-            Some(module) => module.locate(place.offset),
-            None => Location::default(),
-        };
+    fn find(&self, code: u64) -> Code {
+        let place = self.images.place(code);
+        let file = place.file();
+        let module = self.module_of(code);
         Code {
-            pc,
-            place: Some((String::from_utf8_lossy(place.path).into(), place.offset)),
-            location,
+            code,
+            pc: self.images.address(code),
+            place: file.map(|file| (String::from_utf8_lossy(&file.path).into(), place.offset)),
+            location: module.map_or_else(Location::default, |module| module.locate(place.offset)),
         }
+    }
+
+    /// What is known of the file that code is of.
+    pub fn module_of(&self, code: u64) -> Option<Rc<Module<'static>>> {
+        let file = self
+            .images
+            .place(code)
+            .file()
+            .filter(|file| file.path.starts_with(b"/"))?;
+        self.open(&file.path, file.build_id.as_deref())
     }
 }
 
 impl Names {
-    /// Where functions of this name lie around the given instructions. Of a function that was inlined, these are the instructions themselves.
-    pub fn function_ranges(&self, name: &str, pcs: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
+    /// Where functions of this name lie around the given instructions, as code addresses. Of a function that was inlined, these are the instructions themselves.
+    pub fn function_ranges(&self, name: &str, codes: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
-        for pc in pcs {
-            if ranges.iter().any(|range| range.contains(&pc)) {
+        for code in codes {
+            if ranges.iter().any(|range| range.contains(&code)) {
                 continue;
             }
-            let Ok(place) = self.places.find_anywhere(pc) else {
+            let Some(module) = self.module_of(code) else {
                 continue;
             };
-            let Some(module) = self.module(place.path) else {
+            let offset = self.images.place(code).offset;
+            let Some(function) = module.function_at(offset) else {
                 continue;
             };
-            let Some(function) = module.function_at(place.offset) else {
-                continue;
-            };
-            let vaddr = module.to_vaddr(place.offset);
-            if let (true, Some(vaddr)) = (function.name.as_deref() == Some(name), vaddr) {
-                let moved = pc.wrapping_sub(vaddr);
+            if let (true, Some(vaddr)) = (function.name.as_deref() == Some(name), module.to_vaddr(offset)) {
+                let moved = code.wrapping_sub(vaddr);
                 ranges.push(function.range.start.wrapping_add(moved)..function.range.end.wrapping_add(moved));
                 continue;
             }
-            let frames = &self.code(pc).location.frames;
+            let frames = &self.code(code).location.frames;
             if frames.iter().any(|frame| frame.function.as_deref() == Some(name)) {
-                ranges.push(pc..pc.wrapping_add(1));
+                ranges.push(code..code.wrapping_add(1));
             }
         }
         ranges

@@ -44,7 +44,7 @@ impl Default for Reference {
 }
 
 impl Reference {
-    fn of(code: &Code, kind: Kind) -> Reference {
+    fn of(code: &Code, pc: u64, kind: Kind) -> Reference {
         let word = match kind {
             Kind::Read => "Read",
             Kind::Write => "Write",
@@ -52,7 +52,7 @@ impl Reference {
             Kind::Fetch => "Fetch",
         };
         Reference {
-            pc: code.pc,
+            pc,
             name: format!("{}_{word}", code.address()),
             source: None,
             certain: false,
@@ -82,13 +82,13 @@ type Members = BTreeMap<(u64, Kind), Vec<usize>>;
 pub fn names(found: &Found, points: &[u32]) -> Vec<Reference> {
     let info = |i: usize| found.points[points[i] as usize];
     let mut references: Vec<Reference> = (0..points.len())
-        .map(|i| Reference::of(&found.names.code(info(i).pc), info(i).kind))
+        .map(|i| Reference::of(&found.names.code(info(i).code), info(i).pc, info(i).kind))
         .collect();
-    let mut functions: BTreeMap<(Vec<u8>, u64), (Rc<Module<'static>>, Members)> = BTreeMap::new();
+    let mut functions: BTreeMap<_, (Rc<Module<'static>>, Members)> = BTreeMap::new();
     for i in 0..points.len() {
-        let code = found.names.code(info(i).pc);
+        let code = found.names.code(info(i).code);
         let Some((path, offset)) = &code.place else { continue };
-        let Some(module) = found.names.module(path.as_bytes()) else {
+        let Some(module) = found.names.module_of(code.code) else {
             continue;
         };
         let Some(vaddr) = module.to_vaddr(*offset) else {
@@ -97,7 +97,8 @@ pub fn names(found: &Found, points: &[u32]) -> Vec<Reference> {
         let entry = module
             .function_at(*offset)
             .map_or(u64::MAX, |function| function.range.start);
-        let key = (path.as_bytes().to_vec(), entry);
+        // A file may have been built again.
+        let key = (path.as_bytes().to_vec(), Rc::as_ptr(&module), entry);
         let (_, members) = functions.entry(key).or_insert_with(|| (module.clone(), Members::new()));
         members.entry((vaddr, info(i).kind)).or_default().push(i);
     }
@@ -123,10 +124,10 @@ fn name_function(found: &Found, points: &[u32], module: &Module<'static>, member
                 } else {
                     Access::Read
                 },
-                target: first.map_or(Target::Object(None), |address| {
-                    target(out[same[0]].pc, pc, module, address)
+                target: first.map_or(Target::Object(None), |first| {
+                    target(first.pc, pc, module, first.address)
                 }),
-                lowest: first,
+                lowest: first.map(|first| first.address),
             }
         })
         .collect();

@@ -51,6 +51,8 @@ pub enum Cell {
     Loop(Option<Rc<LoopName>>),
     Module(String),
     Thread(u32),
+    /// Its serial number, and what it is called.
+    Process(u32, String),
 }
 
 /// What was counted.
@@ -81,7 +83,7 @@ pub struct Rows {
 /// Of a point, what it is known by.
 struct Places {
     codes: Vec<Rc<Code>>,
-    refs: Numbers<(String, Kind)>,
+    refs: Numbers<(u64, Kind, Option<Point>)>,
     lines: Numbers<Option<(String, u32)>>,
     functions: Numbers<(Option<String>, String)>,
     modules: Numbers<String>,
@@ -96,7 +98,9 @@ impl Places {
         };
         match by {
             tables::By::Ref => {
-                let number = self.refs.of((code.address(), found.points[point.index()].kind));
+                // Of code that is of no file, several instructions may have been at the same address.
+                let apart = code.place.is_none().then_some(point);
+                let number = self.refs.of((code.code, found.points[point.index()].kind, apart));
                 if number as usize == self.ref_points.len() {
                     self.ref_points.push(point.0);
                 }
@@ -104,12 +108,12 @@ impl Places {
             }
             tables::By::Line => self.lines.of(code.line().map(|(file, line)| (file.to_string(), line))),
             tables::By::Function => {
-                let module = code.module().map(str::to_string);
-                self.functions.of((module, code.function_or_address()))
+                let path = code.place.as_ref().map(|(path, _)| path.to_string());
+                self.functions.of((path, code.function_or_address()))
             }
             tables::By::Module => self.modules.of(code.module().unwrap_or("[generated code]").to_string()),
-            tables::By::Loop => found.scopes.innermost(code.pc).unwrap_or(Key::NONE),
-            tables::By::CallPath | tables::By::Object | tables::By::Thread => Key::NONE,
+            tables::By::Loop => found.scopes.innermost(code.code).unwrap_or(Key::NONE),
+            tables::By::CallPath | tables::By::Object | tables::By::Thread | tables::By::Process => Key::NONE,
         }
     }
 }
@@ -124,13 +128,14 @@ fn dimension(by: By) -> tables::By {
         By::Loop => tables::By::Loop,
         By::Module => tables::By::Module,
         By::Thread => tables::By::Thread,
+        By::Process => tables::By::Process,
     }
 }
 
 /// All rows that did anything.
 pub fn rows(found: &Found, by: &[By], sort: Sort) -> Rows {
     let mut places = Places {
-        codes: found.points.iter().map(|point| found.names.code(point.pc)).collect(),
+        codes: found.points.iter().map(|point| found.names.code(point.code)).collect(),
         refs: Numbers::new(),
         lines: Numbers::new(),
         functions: Numbers::new(),
@@ -212,8 +217,8 @@ impl Cells {
             cells.objects = objects::names(found).into_iter().map(Rc::new).collect();
         }
         if by.contains(&By::Loop) {
-            let pcs = || found.points.iter().map(|point| point.pc);
-            let named = |one| Rc::new(LoopName::of(one, &found.names, pcs()));
+            let codes = || found.points.iter().map(|point| point.code);
+            let named = |one| Rc::new(LoopName::of(one, &found.names, codes()));
             cells.loops = found.scopes.loops().iter().map(named).collect();
         }
         cells
@@ -239,6 +244,7 @@ impl Cells {
             By::Loop => Cell::Loop(self.loops.get(at).cloned()),
             By::Module => Cell::Module(self.places.modules.all.get(at).cloned().unwrap_or_default()),
             By::Thread => Cell::Thread(number),
+            By::Process => Cell::Process(number, found.processes.get(&number).cloned().unwrap_or_default()),
         }
     }
 }
@@ -295,7 +301,7 @@ impl Cell {
             Cell::Loop(one) => one
                 .as_ref()
                 .map_or_else(Default::default, |one| (one.address.clone(), 0)),
-            Cell::Thread(number) => (String::new(), (*number).into()),
+            Cell::Thread(number) | Cell::Process(number, _) => (String::new(), (*number).into()),
         }
     }
 }

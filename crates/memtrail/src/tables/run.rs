@@ -3,8 +3,8 @@ use super::args::{By, TableArgs};
 use super::feeders;
 use super::names::{Code, Names};
 use super::statics::Statics;
-use super::tap::Tap;
-use super::wrappers;
+use super::tap::{First, Tap};
+use super::{processes, wrappers};
 use crate::dump::{replayed, selection};
 use crate::info::Recording;
 use crate::progress::Progress;
@@ -26,6 +26,7 @@ use memtrail_replay::accesses;
 use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
 use memtrail_symbols as symbols;
 use memtrail_trace::Known;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -58,8 +59,8 @@ pub struct Found {
     pub groups: Vec<Group>,
     pub patterns: Vec<Option<Summary>>,
     pub statics: Statics,
-    /// By point: where its first access went.
-    pub first: Vec<Option<u64>>,
+    /// By point: where its first access went, and where the instruction was then.
+    pub first: Vec<Option<First>>,
     pub scopes: Scopes,
     pub names: Rc<Names>,
     /// Whether objects were asked for, but nothing was noted of any.
@@ -68,6 +69,8 @@ pub struct Found {
     wrappers: Vec<String>,
     /// What notes refer to.
     texts: Rc<memtrail_decode::Names>,
+    /// By serial number: what processes are called.
+    pub processes: BTreeMap<u32, String>,
 }
 
 /// Which dimensions a tagger must track.
@@ -76,6 +79,7 @@ fn dimensions(by: &[By]) -> Dimensions {
         callpath: by.contains(&By::Callpath),
         object: by.contains(&By::Object),
         thread: by.contains(&By::Thread),
+        process: by.contains(&By::Process),
     }
 }
 
@@ -102,7 +106,8 @@ pub fn run(
         force: args.symbols.force,
     };
     let names = Rc::new(Names::new(known, options));
-    let pcs = ranges(args, &names, known)?;
+    let pcs: Vec<Range<u64>> = args.pcs.iter().map(|range| range.0.clone()).collect();
+    let points = points_of(&args.functions, &names, known.table.points())?;
     let simulator = Simulator::new(
         &chosen.hierarchy,
         Options {
@@ -132,7 +137,11 @@ pub fn run(
     }
     let tap = Tap::new(tagger, by.contains(&By::Loop));
     // The limit is for accesses that are simulated, whatever else is replayed.
-    let limit = if pcs.is_empty() { args.limit } else { None };
+    let limit = if pcs.is_empty() && points.is_empty() {
+        args.limit
+    } else {
+        None
+    };
     let mut selection = selection(&args.part, limit, known)?;
     let thread = selection.thread;
     if dimensions.object && thread.is_some() && args.part.from.is_none() && args.part.to.is_none() {
@@ -141,7 +150,8 @@ pub fn run(
         selection.limit = u64::MAX;
     }
     let progress: Progress = progress(known, &selection);
-    let mut feed = Feed::new(tap, pcs, args.limit.unwrap_or(u64::MAX), progress).only(thread);
+    let feed = Feed::new(tap, pcs, args.limit.unwrap_or(u64::MAX), progress);
+    let mut feed = feed.with_points(points).only(thread);
     replayed(accesses(reader, known, &selection, &mut feed))?;
     let (tap, accesses) = feed.finish();
     if accesses == 0 {
@@ -152,7 +162,7 @@ pub fn run(
         tagger.sink().flush();
     }
     let counts = tagger.sink().counts();
-    let feeders = feeders::feeders(&names, known, tagger.unexplained().collect());
+    let feeders = feeders::feeders(known, tagger.unexplained().collect());
     let noted = |group: &Group| group.objects > 0 && !matches!(group.common, Common::Stack { .. });
     let unnoted = dimensions.object && !tagger.objects().groups().iter().any(noted);
     let skipped = tagger.sink().skipped();
@@ -174,6 +184,7 @@ pub fn run(
         unnoted,
         wrappers: args.wrappers.clone(),
         texts,
+        processes: processes::names(known),
         hierarchy: chosen.hierarchy,
         source: chosen.source,
     })
@@ -187,22 +198,25 @@ fn allocators(names: &memtrail_decode::Names) -> Vec<u32> {
 
 /// The path of the program that was launched: the first file that a process told of, but for our own.
 fn program(known: &Known) -> Vec<u8> {
-    let files = known.modules.iter().map(|module| &module.path);
-    let program = files.into_iter().find(|path| !path.starts_with(b"/memfd:"));
-    program.cloned().unwrap_or_default()
+    let program = known.modules().iter().find(|module| !module.generated);
+    program.map(|module| module.path.clone()).unwrap_or_default()
 }
 
-/// The addresses that are asked for: given, or those of functions.
-fn ranges(args: &TableArgs, names: &Names, known: &Known) -> anyhow::Result<Vec<Range<u64>>> {
-    let mut ranges: Vec<Range<u64>> = args.pcs.iter().map(|range| range.0.clone()).collect();
-    for wanted in &args.functions {
-        let mut found = names.function_ranges(wanted, known.table.points().iter().map(|point| point.pc));
+/// By reference point: whether it is of one of these functions; nothing if there are none.
+fn points_of(functions: &[String], names: &Names, points: &[PointInfo]) -> anyhow::Result<Vec<bool>> {
+    if functions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut ranges = Vec::new();
+    for wanted in functions {
+        let mut found = names.function_ranges(wanted, points.iter().map(|point| point.code));
         if found.is_empty() {
             bail!("--function {wanted}: no access was made by a function of this name");
         }
         ranges.append(&mut found);
     }
-    Ok(ranges)
+    let is_wanted = |point: &PointInfo| ranges.iter().any(|range| range.contains(&point.code));
+    Ok(points.iter().map(is_wanted).collect())
 }
 
 impl Found {

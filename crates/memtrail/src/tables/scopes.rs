@@ -15,17 +15,17 @@ pub struct LoopName {
 
 impl LoopName {
     /// From the instructions that are known to be in it.
-    pub fn of(one: &Loop, names: &Names, pcs: impl Iterator<Item = u64>) -> LoopName {
+    pub fn of(one: &Loop, names: &Names, codes: impl Iterator<Item = u64>) -> LoopName {
         let header = names.code(one.header);
-        let inside = |pc: &u64| one.ranges.iter().any(|&(start, end)| (start..end).contains(pc));
+        let inside = |code: &u64| one.ranges.iter().any(|&(start, end)| (start..end).contains(code));
         let lines = header.line().map(|(file, first)| {
-            let line_in = |pc| {
-                let code = names.code(pc);
+            let line_in = |code| {
+                let code = names.code(code);
                 let (other, line) = code.line()?;
                 (other == file).then_some(line)
             };
             let (mut low, mut high) = (first, first);
-            for line in pcs.filter(inside).filter_map(line_in) {
+            for line in codes.filter(inside).filter_map(line_in) {
                 (low, high) = (low.min(line), high.max(line));
             }
             (file.to_string(), low, high)

@@ -1,11 +1,20 @@
 //! What stands before the counting: remembers where each reference point went first, and the ways that control took.
 use memtrail_model::{Access, AccessSink, Edge, LoopAccess, LoopRun, Next, Repeat, Thread};
 
+/// The first access of a reference point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct First {
+    /// What it accessed.
+    pub address: u64,
+    /// Where the instruction was.
+    pub pc: u64,
+}
+
 /// Hands everything on.
 pub struct Tap<S> {
     sink: S,
-    /// By point: the address of its first access.
-    first: Vec<Option<u64>>,
+    /// By point.
+    first: Vec<Option<First>>,
     edges: Option<Vec<Edge>>,
 }
 
@@ -20,18 +29,18 @@ impl<S: AccessSink> Tap<S> {
     }
 
     /// What it stood before, where points went first, and the ways that control took.
-    pub fn finish(self) -> (S, Vec<Option<u64>>, Vec<Edge>) {
+    pub fn finish(self) -> (S, Vec<Option<First>>, Vec<Edge>) {
         (self.sink, self.first, self.edges.unwrap_or_default())
     }
 
     #[inline]
-    fn see(&mut self, point: usize, addr: u64) {
+    fn see(&mut self, point: usize, address: u64, pc: u64) {
         match self.first.get_mut(point) {
             Some(Some(_)) => {}
-            Some(first) => *first = Some(addr),
+            Some(first) => *first = Some(First { address, pc }),
             None => {
                 self.first.resize(point + 1, None);
-                self.first[point] = Some(addr);
+                self.first[point] = Some(First { address, pc });
             }
         }
     }
@@ -40,7 +49,7 @@ impl<S: AccessSink> Tap<S> {
 impl<S: AccessSink> AccessSink for Tap<S> {
     fn accesses(&mut self, batch: &[Access]) {
         for access in batch {
-            self.see(access.point.index(), access.addr);
+            self.see(access.point.index(), access.addr, access.pc);
         }
         self.sink.accesses(batch);
     }
@@ -54,8 +63,8 @@ impl<S: AccessSink> AccessSink for Tap<S> {
         self.sink.wants_fetches()
     }
     fn looped(&mut self, run: &LoopRun<'_>) -> bool {
-        for &LoopAccess { point, addr, .. } in run.body {
-            self.see(point.index(), addr);
+        for &LoopAccess { point, addr, pc, .. } in run.body {
+            self.see(point.index(), addr, pc);
         }
         self.sink.looped(run)
     }

@@ -29,6 +29,7 @@ fn heads(by: By) -> &'static [(&'static str, Align)] {
         By::Loop => &[("loop", LEFT)],
         By::Module => &[("module", LEFT)],
         By::Thread => &[("thread", RIGHT)],
+        By::Process => &[("process", LEFT)],
     }
 }
 
@@ -58,6 +59,7 @@ pub fn texts(cell: &Cell) -> Vec<String> {
         Cell::Function(name) | Cell::Module(name) => vec![name.clone()],
         Cell::Loop(one) => vec![one.as_ref().map_or_else(|| "-".to_string(), ToString::to_string)],
         Cell::Thread(number) => vec![number.to_string()],
+        Cell::Process(_, name) => vec![name.clone()],
     }
 }
 

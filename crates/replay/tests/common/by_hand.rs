@@ -1,4 +1,6 @@
 //! Recordings made of records.
+#![allow(dead_code)] // not every test needs everything
+
 use super::common::{blocks, header, table};
 use memtrail_decode::{Block, Counter, Message, ThreadDecoder};
 use memtrail_model::Thread;
@@ -17,6 +19,11 @@ pub struct Thread0 {
 
 /// A recording of threads whose chunks are given as records.
 pub fn recorded(threads: &[Thread0]) -> Vec<u8> {
+    recorded_with(threads, |totals| totals)
+}
+
+/// The same, with other totals.
+pub fn recorded_with(threads: &[Thread0], other: impl FnOnce(Totals) -> Totals) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), &header()).unwrap();
     let mut leaves = Leaves::default();
     let mut all = table();
@@ -62,5 +69,6 @@ pub fn recorded(threads: &[Thread0]) -> Vec<u8> {
         tsc_hz: 1_000_000,
         ..Totals::default()
     };
-    writer.finish(&totals.with_counts(&counter.counts(&all))).unwrap().0
+    let totals = totals.with_counts(&counter.counts(&all));
+    writer.finish(&other(totals)).unwrap().0
 }

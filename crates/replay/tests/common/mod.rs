@@ -1,8 +1,8 @@
 //! A small recording that has something of everything.
 #![allow(dead_code)] // not every test needs everything
 
-use memtrail_collect::define;
-use memtrail_decode::{Block, HookKind, Message, State, Table};
+use memtrail_collect::define_in;
+use memtrail_decode::{Block, HookKind, Image, ImageId, Message, Module, State, Table};
 use memtrail_trace::{compress, ChunkKind, Header, Leaves, StreamHead, Totals, Writer};
 use memtrail_translate::Options;
 
@@ -16,6 +16,7 @@ pub fn header() -> Header {
         unix_time: 1,
         xcr0: 7,
         xsave: vec![(2, 256, 576, false)],
+        features: Vec::new(),
     }
 }
 
@@ -49,6 +50,15 @@ pub fn message_list() -> Vec<(u32, Message)> {
             how: 0,
         },
         thread(0),
+        Message::Module(Module {
+            path: b"/no/such/file".to_vec(),
+            build_id: None,
+            generated: false,
+        }),
+        Message::Image(Image {
+            module: 0,
+            base: 0x40_0000,
+        }),
         map(0x40_1000, b"/no/such/file"),
         map(0x7fff_0000, b"[vdso]"),
         thread(1),
@@ -81,7 +91,19 @@ pub fn table() -> Table {
 
 /// Blocks of three pieces of code, as the translator plans them.
 pub fn blocks() -> Vec<Block> {
+    blocks_in(ImageId::UNKNOWN, table())
+}
+
+/// The same, of a file.
+pub fn blocks_of_a_file() -> Vec<Block> {
     let mut table = table();
+    for (_, message) in message_list() {
+        table.learn(&message).unwrap();
+    }
+    blocks_in(ImageId(1), table)
+}
+
+fn blocks_in(image: ImageId, mut table: Table) -> Vec<Block> {
     for (id, pc, code) in [
         // push rbp; mov rax, [rdi + 8]; ret
         (64, 0x40_1000, &[0x55, 0x48, 0x8b, 0x47, 0x08, 0xc3][..]),
@@ -94,7 +116,7 @@ pub fn blocks() -> Vec<Block> {
             &[0x8b, 0x07, 0x48, 0x83, 0xc7, 0x04, 0x48, 0x39, 0xf7, 0x75, 0xf5],
         ),
     ] {
-        define(&mut table, &Options::default(), id, pc, code).unwrap();
+        define_in(&mut table, &Options::default(), image, id, pc, code).unwrap();
     }
     table.blocks().to_vec()
 }
@@ -138,7 +160,7 @@ pub fn recording() -> Recording {
         bytes: Vec::new(),
         chunks: Vec::new(),
         ends: Vec::new(),
-        blocks: blocks(),
+        blocks: blocks_of_a_file(),
         streams: vec![
             // A loop, one record, and a loop with numbers that follow no rule.
             stream_of(0, 0, 5, 1000, records(&blocks()[0], 500, |i| 8 * i)),
@@ -152,12 +174,12 @@ pub fn recording() -> Recording {
     r.blocks.iter().for_each(|b| leaves.add(b));
     let (early, late) = r.blocks.split_at(2);
     let all = message_list();
-    let (first, last) = all.split_at(4);
+    let (first, last) = all.split_at(6);
     for (blocks, messages, streams) in [(early, first, &r.streams[..2]), (late, last, &r.streams[2..])] {
-        writer.blocks(blocks).unwrap();
         for (process, message) in messages {
             writer.message(*process, message).unwrap();
         }
+        writer.blocks(blocks).unwrap();
         for (head, words) in streams {
             let (payload, raw_bytes) = compress(words, State::default(), head.begin, &leaves).unwrap();
             writer.stream(head, raw_bytes, &payload).unwrap();

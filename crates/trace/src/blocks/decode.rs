@@ -1,7 +1,7 @@
 //! Columns to plans. Whether a plan's slots exist is for the table to check.
 use super::*;
 use crate::varint::{unfold, Bad, Fields};
-use memtrail_decode::DecodeError;
+use memtrail_decode::{DecodeError, Definition, ImageId, Images, Table};
 use memtrail_plan::{
     Addr, BitWord, Derived, Layout, LoopPlan, Mask, Narrow, Piece, PlannedAccess, Repeat, Shape, Side, Step, Xstate,
     FS, TERMS,
@@ -12,6 +12,12 @@ use memtrail_plan::{
 pub(crate) enum Wrong {
     Layout(Bad),
     Plan(DecodeError),
+}
+
+impl From<DecodeError> for Wrong {
+    fn from(error: DecodeError) -> Wrong {
+        Wrong::Plan(error)
+    }
 }
 
 impl From<Bad> for Wrong {
@@ -26,18 +32,36 @@ fn kind(code: u8) -> Result<Kind, Bad> {
     KINDS.get(usize::from(code)).copied().ok_or("an access of unknown kind")
 }
 
-/// Hands every block (id, plan, sources) to `add`.
+/// Whoever takes blocks that are decoded.
+pub(crate) trait Catalog {
+    /// The images that blocks may refer to.
+    fn images(&self) -> &Images;
+    fn add(&mut self, block: Definition) -> Result<(), DecodeError>;
+}
+
+impl Catalog for Table {
+    fn images(&self) -> &Images {
+        Table::images(self)
+    }
+    fn add(&mut self, block: Definition) -> Result<(), DecodeError> {
+        self.insert_definition(block)
+    }
+}
+
+/// Hands every block to `catalog`. `code`: what is known from chunks before.
 pub(crate) fn decode(
     columns: &[Vec<u8>; COLUMNS],
-    mut add: impl FnMut(u32, Plan, Box<[u8]>) -> Result<(), DecodeError>,
+    code: &mut CodeMap,
+    catalog: &mut impl Catalog,
 ) -> Result<(), Wrong> {
     let mut decoder = Decoder {
         columns: columns.each_ref().map(|c| Fields(c)),
         likely: Likely::new(),
+        code,
     };
     while !decoder.at(Column::Flags).0.is_empty() {
-        let (id, plan, sources) = decoder.block()?;
-        add(id, plan, sources).map_err(Wrong::Plan)?;
+        let definition = decoder.block(catalog.images())?;
+        catalog.add(definition)?;
     }
     Ok(decoder.columns.iter().try_for_each(Fields::end)?)
 }
@@ -45,6 +69,7 @@ pub(crate) fn decode(
 struct Decoder<'c> {
     columns: [Fields<'c>; COLUMNS],
     likely: Likely,
+    code: &'c mut CodeMap,
 }
 
 impl<'c> Decoder<'c> {
@@ -55,7 +80,7 @@ impl<'c> Decoder<'c> {
         self.at(Column::Rare)
     }
 
-    fn block(&mut self) -> Result<(u32, Plan, Box<[u8]>), Bad> {
+    fn block(&mut self, known: &Images) -> Result<Definition, Wrong> {
         let flags = self.at(Column::Flags).byte()?;
         let id = u64::from(self.likely.id).wrapping_add(self.at(Column::Id).signed()?);
         let id = u32::try_from(id).map_err(|_| "a block id is out of range")?;
@@ -91,7 +116,7 @@ impl<'c> Decoder<'c> {
         self.instructions(&mut plan, flags)?;
         place(&mut plan)?;
         plan.exit_rsp = self.rsp()?;
-        plan.looping = match flags & !(DERIVED | PIECES) {
+        plan.looping = match flags & !(DERIVED | PIECES | CODE | CODE_ANEW) {
             0 => None,
             AFFINE => {
                 let steps = self.steps()?;
@@ -106,10 +131,64 @@ impl<'c> Decoder<'c> {
                 }
                 Some(LoopPlan::Partly { steps, free })
             }
-            _ => return Err("a block of unknown kind"),
+            _ => return Err("a block of unknown kind".into()),
         };
+        let images = self.images(&plan)?;
+        let code = self.code(&plan, known, &images, flags)?;
         self.likely.leave_block(id, &plan);
-        Ok((id, plan, sources.into()))
+        Ok(Definition {
+            id,
+            plan,
+            sources: sources.into(),
+            images,
+            code,
+        })
+    }
+
+    fn images(&mut self, plan: &Plan) -> Result<Box<[ImageId]>, Bad> {
+        let mut images = Vec::with_capacity(1 + plan.pieces.len());
+        for _ in 0..=plan.pieces.len() {
+            let image = u64::from(self.likely.image).wrapping_add(self.at(Column::Image).signed()?);
+            self.likely.image = u32::try_from(image).map_err(|_| "the number of an image is out of range")?;
+            images.push(ImageId(self.likely.image));
+        }
+        Ok(images.into())
+    }
+
+    fn code(&mut self, plan: &Plan, known: &Images, images: &[ImageId], flags: u8) -> Result<Option<Box<[u8]>>, Wrong> {
+        if flags & CODE == 0 {
+            return match flags & CODE_ANEW {
+                0 => Ok(None),
+                _ => Err("code that is not there is new".into()),
+            };
+        }
+        let ends = plan
+            .insn_offsets
+            .iter()
+            .skip(1)
+            .map(|&o| u32::from(o))
+            .chain([plan.bytes]);
+        let mut lengths = plan
+            .insn_offsets
+            .iter()
+            .zip(ends)
+            .map(|(&begin, end)| end - u32::from(begin));
+        if lengths.any(|length| length > LONGEST_INSTRUCTION) {
+            return Err("the code of an instruction of more than 15 bytes".into());
+        }
+        let mut all = Vec::with_capacity(plan.bytes as usize);
+        for (&image, (pc, bytes)) in images.iter().zip(pieces(plan)) {
+            let at = known.code_address(image, pc)?;
+            if flags & CODE_ANEW != 0 {
+                let bytes = self.columns[Column::Code as usize].bytes(bytes.len() as u64)?;
+                self.code.replace(at, bytes);
+                all.extend_from_slice(bytes);
+            } else {
+                self.code
+                    .take(at, bytes.len(), &mut self.columns[Column::Code as usize], &mut all)?;
+            }
+        }
+        Ok(Some(all.into()))
     }
 
     fn pc(&mut self) -> Result<u64, Bad> {

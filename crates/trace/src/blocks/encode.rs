@@ -1,7 +1,7 @@
 //! Plans to columns.
 use super::*;
 use crate::varint::{fold, put, put_signed};
-use memtrail_decode::{Block, MOST_PIECES};
+use memtrail_decode::{Block, DecodeError, Images, Message, MOST_PIECES};
 use memtrail_plan::{Addr, Layout, LoopPlan, Mask, Narrow, PlannedAccess, Repeat, Shape, Step, FS};
 use std::io;
 
@@ -9,6 +9,9 @@ use std::io;
 pub(crate) struct Encoder {
     columns: [Vec<u8>; COLUMNS],
     likely: Likely,
+    /// What was told of images and code, in this chunk or before.
+    images: Images,
+    code: CodeMap,
 }
 
 impl Default for Encoder {
@@ -16,6 +19,8 @@ impl Default for Encoder {
         Encoder {
             columns: Default::default(),
             likely: Likely::new(),
+            images: Images::default(),
+            code: CodeMap::default(),
         }
     }
 }
@@ -38,9 +43,15 @@ impl Encoder {
         self.columns.iter().map(Vec::len).sum()
     }
 
-    /// The columns so far; what follows stands on its own.
+    /// The columns so far; what follows is another chunk.
     pub fn take(&mut self) -> [Vec<u8>; COLUMNS] {
-        std::mem::take(self).columns
+        self.likely = Likely::new();
+        std::mem::take(&mut self.columns)
+    }
+
+    /// Takes what is said of modules and images.
+    pub fn learn(&mut self, message: &Message) -> io::Result<()> {
+        self.images.learn(message).map_err(io::Error::other)
     }
 
     fn byte(&mut self, column: Column, byte: u8) {
@@ -56,7 +67,12 @@ impl Encoder {
     pub fn add(&mut self, block: &Block) -> io::Result<()> {
         let plan = &block.plan;
         check(plan)?;
-        let flags = flag(!plan.derived.is_empty(), DERIVED)
+        if block.images.len() != 1 + plan.pieces.len() {
+            return Err(unfit("a block of more or fewer images than pieces"));
+        }
+        let code = self.code(block)?;
+        let flags = code
+            | flag(!plan.derived.is_empty(), DERIVED)
             | flag(!plan.pieces.is_empty(), PIECES)
             | match plan.looping {
                 None => 0,
@@ -100,8 +116,46 @@ impl Encoder {
                 free.iter().for_each(|&s| self.number(Column::Rare, s.into()));
             }
         }
+        for &image in &block.images {
+            self.signed(Column::Image, u64::from(image.0).wrapping_sub(self.likely.image.into()));
+            self.likely.image = image.0;
+        }
         self.likely.leave_block(block.id, plan);
         Ok(())
+    }
+
+    /// Stores those bytes of a block's code that are not known yet; all of them, if they differ from those that are. Returns the flags that say so.
+    fn code(&mut self, block: &Block) -> io::Result<u8> {
+        let Some(code) = block.code() else { return Ok(0) };
+        let plan = &block.plan;
+        let ends = plan
+            .insn_offsets
+            .iter()
+            .skip(1)
+            .map(|&o| u32::from(o))
+            .chain([plan.bytes]);
+        let mut lengths = plan
+            .insn_offsets
+            .iter()
+            .zip(ends)
+            .map(|(&begin, end)| end - u32::from(begin));
+        if lengths.any(|length| length > LONGEST_INSTRUCTION) || code.len() != plan.bytes as usize {
+            return Err(unfit("code that is not that of its instructions"));
+        }
+        let address =
+            |(&image, (pc, bytes)): (_, (u64, Range<usize>))| Ok((self.images.code_address(image, pc)?, &code[bytes]));
+        let pieces: Result<Vec<_>, _> = block.images.iter().zip(pieces(plan)).map(address).collect();
+        let pieces = pieces.map_err(|e: DecodeError| io::Error::other(e))?;
+        let to = &mut self.columns[Column::Code as usize];
+        if pieces.iter().all(|(at, bytes)| self.code.agrees(*at, bytes)) {
+            pieces.iter().for_each(|(at, bytes)| self.code.add(*at, bytes, to));
+            return Ok(CODE);
+        }
+        for (at, bytes) in pieces {
+            to.extend_from_slice(bytes);
+            self.code.replace(at, bytes);
+        }
+        Ok(CODE | CODE_ANEW)
     }
 
     fn pieces(&mut self, plan: &Plan) {

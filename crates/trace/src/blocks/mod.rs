@@ -10,17 +10,20 @@
 //!
 //! **Invariants.** Decoding gives exactly the plans that were encoded. Every list element takes at least one byte, so what decoding allocates
 //! is bounded by what it reads. `docs/trace-format.md` specifies the layout.
+mod code;
 mod decode;
 mod encode;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use decode::{decode, Wrong};
+pub(crate) use code::CodeMap;
+pub(crate) use decode::{decode, Catalog, Wrong};
 pub(crate) use encode::Encoder;
 
 use memtrail_model::{Kind, Via};
 use memtrail_plan::{Lin, Plan, Slot, FIRST, RSP};
 use memtrail_ring::record::FIRST_BLOCK;
+use std::ops::Range;
 
 /// The columns, in the order in which they stand in the payload.
 #[derive(Clone, Copy)]
@@ -53,14 +56,25 @@ enum Column {
     Address,
     /// All the rest.
     Rare,
+    /// Per piece of code: its image, as a distance from the one before.
+    Image,
+    /// Bytes of code that stand nowhere before.
+    Code,
 }
-pub(crate) const COLUMNS: usize = 14;
+pub(crate) const COLUMNS: usize = 16;
 
 // Block flags.
 const DERIVED: u8 = 1;
 const AFFINE: u8 = 2;
 const PARTLY: u8 = 4;
 const PIECES: u8 = 8;
+/// Its code is known.
+const CODE: u8 = 16;
+/// All of its code stands in the column, and takes the place of what was known.
+const CODE_ANEW: u8 = 32;
+
+/// No instruction is longer, if its code is known.
+const LONGEST_INSTRUCTION: u32 = 15;
 
 // Head of a piece: how control gets there, and above it how many instructions behind the beginning of the piece before.
 const VIA: u64 = 3;
@@ -135,6 +149,18 @@ fn ends_piece(plan: &Plan, insn: usize) -> bool {
     plan.pieces.iter().any(|p| usize::from(p.insn) == insn + 1)
 }
 
+/// The pieces of a plan: where each stands, and which bytes of the code it is.
+fn pieces(plan: &Plan) -> impl Iterator<Item = (u64, Range<usize>)> + '_ {
+    let begin = |insn: usize| plan.insn_offsets.get(insn).map_or(plan.bytes, |&o| o.into()) as usize;
+    let firsts = [(plan.pc, 0)]
+        .into_iter()
+        .chain(plan.pieces.iter().map(|p| (p.pc, p.insn.into())));
+    firsts.enumerate().map(move |(i, (pc, first))| {
+        let next = plan.pieces.get(i).map_or(plan.insn_offsets.len(), |p| p.insn.into());
+        (pc, begin(first)..begin(next))
+    })
+}
+
 /// What neighbouring blocks and accesses are told by.
 struct Likely {
     id: u32,
@@ -144,6 +170,8 @@ struct Likely {
     /// blocks begin at one of these.
     ends: Vec<u64>,
     address: u64,
+    /// The image of the piece before.
+    image: u32,
     /// Within a block: distance of the stack pointer from what it was at entry, as far as pushes, pops and ways out tell.
     rsp: u64,
     /// Within a block: the slot that was not used yet.
@@ -157,6 +185,7 @@ impl Likely {
             end: 0,
             ends: Vec::with_capacity(MOST_ENDS + 1),
             address: 0,
+            image: 0,
             rsp: 0,
             slot: FIRST,
         }

@@ -1,7 +1,7 @@
 //! Any plan the table accepts comes back as it was, and no bytes do harm.
 use super::*;
 use memtrail_collect::define;
-use memtrail_decode::{Block, Table};
+use memtrail_decode::{Block, DecodeError, Definition, Image, ImageId, Message, Module, Table};
 use memtrail_model::Kind;
 use memtrail_plan::{
     Addr, BitWord, Derived, Layout, LoopPlan, Mask, Narrow, Piece, PlannedAccess, Repeat, Shape, Side, Step, Xstate,
@@ -12,8 +12,25 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::ops::Range;
 
+/// What blocks may refer to: two modules, one of them at two addresses.
+fn images() -> Vec<Message> {
+    let module = |generated| Module {
+        path: if generated { Vec::new() } else { b"/a".to_vec() },
+        build_id: None,
+        generated,
+    };
+    let image = |module, base| Message::Image(Image { module, base });
+    let modules = [false, true].map(|generated| Message::Module(module(generated)));
+    modules
+        .into_iter()
+        .chain([image(0, 0x1000), image(0, 0), image(1, 0)])
+        .collect()
+}
+
 fn table() -> Table {
-    Table::default()
+    let mut table = Table::default();
+    images().iter().for_each(|message| table.learn(message).unwrap());
+    table
 }
 
 /// Small and large numbers.
@@ -255,19 +272,29 @@ fn blocks() -> BoxedStrategy<Vec<Block>> {
             plan(),
             source,
             prop_oneof![4 => Just(0u32), 1 => 0u32..1000],
-            any::<bool>(),
+            (any::<bool>(), any::<u32>(), 0u8..3),
         ),
         0..6,
     )
     .prop_map(|all| {
         let (mut table, mut id) = (table(), FIRST_BLOCK as u32);
         let mut swap = Vec::new();
-        for (plan, sources, gap, late) in all {
+        for (plan, sources, gap, (late, image, code)) in all {
             id += gap;
             let words = usize::from(plan.words) - 1;
-            table
-                .insert_with(id, plan.clone(), sources[..words].into())
-                .expect("a valid plan");
+            let image = |piece| ImageId((image.rotate_left(piece)) % 4);
+            // Unknown, and one of two bytes, so that some have code at the same address that differs.
+            let short = plan.insn_offsets.windows(2).all(|o| o[1] - o[0] < 16);
+            let short = short && plan.bytes - u32::from(*plan.insn_offsets.last().unwrap()) < 16;
+            let code = (code > 0 && short).then(|| vec![code; plan.bytes as usize].into());
+            let definition = Definition {
+                id,
+                sources: sources[..words].into(),
+                images: (0..=plan.pieces.len() as u32).map(image).collect(),
+                code,
+                plan: plan.clone(),
+            };
+            table.insert_definition(definition).expect("a valid plan");
             id += plan.ids();
             swap.push(late);
         }
@@ -282,6 +309,7 @@ fn blocks() -> BoxedStrategy<Vec<Block>> {
 
 fn encode(blocks: &[Block]) -> [Vec<u8>; COLUMNS] {
     let mut encoder = Encoder::default();
+    images().iter().for_each(|message| encoder.learn(message).unwrap());
     blocks.iter().for_each(|b| encoder.add(b).unwrap());
     encoder.take()
 }
@@ -289,7 +317,7 @@ fn encode(blocks: &[Block]) -> [Vec<u8>; COLUMNS] {
 /// Decodes as a reader does, into a table.
 fn decode_into_table(columns: &[Vec<u8>; COLUMNS]) -> Result<Table, Wrong> {
     let mut table = table();
-    decode(columns, |id, plan, sources| table.insert_with(id, plan, sources))?;
+    decode(columns, &mut CodeMap::default(), &mut table)?;
     Ok(table)
 }
 
@@ -304,6 +332,8 @@ proptest! {
             prop_assert_eq!(got.id, expected.id);
             prop_assert_eq!(&got.plan, &expected.plan);
             prop_assert_eq!(&got.sources, &expected.sources);
+            prop_assert_eq!(&got.images, &expected.images);
+            prop_assert_eq!(got.code(), expected.code());
         }
     }
 
@@ -352,7 +382,7 @@ fn a_common_block_takes_few_bytes() {
     assert_eq!(columns, specified());
 }
 
-/// The bytes of the columns in the specification's example, which ends with two empty ones.
+/// The bytes of the columns in the specification's example, in which two are empty.
 fn specified() -> [Vec<u8>; COLUMNS] {
     let text = include_str!("../../../../docs/trace-format.md");
     let example = &text[text.find("**Example.**").unwrap()..];
@@ -363,7 +393,7 @@ fn specified() -> [Vec<u8>; COLUMNS] {
             .collect::<Result<_, _>>()
     };
     let mut columns: Vec<Vec<u8>> = rows.skip(1).map_while(|row| bytes(row).ok()).collect();
-    columns.extend([Vec::new(), Vec::new()]);
+    columns.splice(12..12, [Vec::new(), Vec::new()]);
     columns.try_into().expect("a row for every column")
 }
 
@@ -375,6 +405,7 @@ fn plans_the_layout_has_no_place_for_are_refused() {
     let refused = |change: &dyn Fn(&mut Plan)| {
         let mut block = good.clone();
         change(&mut block.plan);
+        block.images = vec![ImageId::UNKNOWN; 1 + block.plan.pieces.len()].into();
         Encoder::default().add(&block).is_err()
     };
     assert!(!refused(&|_| {}));
@@ -436,4 +467,50 @@ fn words_of_ways_out_follow_each_other() {
     columns[Column::Words as usize][3] += 1;
     let what = "a way out has more words than the block";
     assert_eq!(decode_into_table(&columns).err(), Some(Wrong::Layout(what)));
+}
+
+#[test]
+fn code_is_stored_once_and_anew_if_it_differs() {
+    let mut table = table();
+    let code = [0x55, 0x48, 0x8b, 0x47, 0x08, 0xc3];
+    let other = [0x56, 0x48, 0x8b, 0x47, 0x08, 0xc3];
+    let define_in = |table: &mut Table, image, id, pc, code: &[u8]| {
+        memtrail_collect::define_in(table, &Options::default(), ImageId(image), id, pc, code).unwrap();
+    };
+    // The same code at two addresses of its module, its end by itself, other code there, and the same address in another module.
+    define_in(&mut table, 1, 64, 0x2000, &code);
+    define_in(&mut table, 2, 65, 0x1000, &code);
+    define_in(&mut table, 1, 66, 0x2001, &code[1..]);
+    define_in(&mut table, 1, 67, 0x2000, &other);
+    define_in(&mut table, 3, 68, 0x1000, &code[5..]);
+    let columns = encode(table.blocks());
+    assert_eq!(
+        columns[Column::Flags as usize],
+        [CODE, CODE, CODE, CODE | CODE_ANEW, CODE]
+    );
+    assert_eq!(columns[Column::Code as usize], [&code[..], &other, &code[5..]].concat());
+    assert_eq!(columns[Column::Image as usize], [2, 2, 1, 0, 4]);
+    let read = decode_into_table(&columns).unwrap();
+    let codes: Vec<_> = read.blocks().iter().map(|b| b.code().unwrap()).collect();
+    assert_eq!(codes, [&code[..], &code, &code[1..], &other, &code[5..]]);
+}
+
+#[test]
+fn hostile_images_and_code_are_errors() {
+    let mut table = table();
+    define(&mut table, &Options::default(), 64, 0x1000, &[0x55, 0x5d, 0xc3]).unwrap();
+    let columns = encode(table.blocks());
+    let changed = |column: Column, bytes: &[u8]| {
+        let mut columns = columns.clone();
+        columns[column as usize] = bytes.to_vec();
+        decode_into_table(&columns).map(drop)
+    };
+    assert_eq!(changed(Column::Image, &[0]), Ok(()));
+    let unknown = DecodeError::UnknownImage { image: 4, images: 3 };
+    assert_eq!(changed(Column::Image, &[8]), Err(Wrong::Plan(unknown)));
+    assert!(matches!(changed(Column::Image, &[1]), Err(Wrong::Layout(_))));
+    assert!(matches!(changed(Column::Code, &[1, 2]), Err(Wrong::Layout(_))));
+    assert!(matches!(changed(Column::Code, &[1; 4]), Err(Wrong::Layout(_))));
+    assert!(matches!(changed(Column::Flags, &[CODE_ANEW]), Err(Wrong::Layout(_))));
+    assert!(matches!(changed(Column::Flags, &[64]), Err(Wrong::Layout(_))));
 }
