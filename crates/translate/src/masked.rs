@@ -2,8 +2,7 @@
 //!
 //! Most instructions read only the elements whose mask bit is set and suppress faults on the others. Shuffles, packs and other
 //! instructions whose result elements do not match source elements one to one mask only the result: they read their source whole.
-use alloc::format;
-use iced_x86::{Instruction, Mnemonic, OpKind};
+use iced_x86::{Instruction, MemorySize, Mnemonic, OpKind};
 
 /// Does the instruction read all of its memory operand whatever the mask?
 pub fn reads_whole(insn: &Instruction) -> bool {
@@ -43,12 +42,83 @@ pub fn element(insn: &Instruction) -> usize {
 
 /// Destination elements that an embedded broadcast feeds.
 pub fn broadcast_lanes(insn: &Instruction) -> u8 {
-    // The decoder names the width the element is spread over only in the variant's name: Broadcast512_Float32.
-    let name = format!("{:?}", insn.memory_size());
-    let bits = name
-        .trim_start_matches("Broadcast")
-        .split('_')
-        .next()
-        .and_then(|n| n.parse::<usize>().ok());
-    (bits.unwrap_or(512) / 8 / insn.memory_size().size().max(1)) as u8
+    let memory = insn.memory_size();
+    let spread = broadcast_bytes(memory).unwrap_or(memory.size());
+    (spread / memory.size().max(1)) as u8
+}
+
+/// Bytes over which an embedded broadcast spreads its element; `None` if there is no broadcast.
+fn broadcast_bytes(memory: MemorySize) -> Option<usize> {
+    use MemorySize::*;
+    Some(match memory {
+        Broadcast32_Float16 => 4,
+        Broadcast64_UInt32 | Broadcast64_Int32 | Broadcast64_Float16 | Broadcast64_Float32 => 8,
+        Broadcast128_Int16
+        | Broadcast128_UInt16
+        | Broadcast128_UInt32
+        | Broadcast128_Int32
+        | Broadcast128_UInt52
+        | Broadcast128_UInt64
+        | Broadcast128_Int64
+        | Broadcast128_Float16
+        | Broadcast128_Float32
+        | Broadcast128_Float64
+        | Broadcast128_2xInt16
+        | Broadcast128_2xInt32
+        | Broadcast128_2xUInt32
+        | Broadcast128_2xFloat16
+        | Broadcast128_2xBFloat16 => 16,
+        Broadcast256_Int16
+        | Broadcast256_UInt16
+        | Broadcast256_UInt32
+        | Broadcast256_Int32
+        | Broadcast256_UInt52
+        | Broadcast256_UInt64
+        | Broadcast256_Int64
+        | Broadcast256_Float16
+        | Broadcast256_Float32
+        | Broadcast256_Float64
+        | Broadcast256_2xInt16
+        | Broadcast256_2xInt32
+        | Broadcast256_2xUInt32
+        | Broadcast256_2xFloat16
+        | Broadcast256_2xBFloat16 => 32,
+        Broadcast512_Int16
+        | Broadcast512_UInt16
+        | Broadcast512_UInt32
+        | Broadcast512_Int32
+        | Broadcast512_UInt52
+        | Broadcast512_UInt64
+        | Broadcast512_Int64
+        | Broadcast512_Float16
+        | Broadcast512_Float32
+        | Broadcast512_Float64
+        | Broadcast512_2xFloat16
+        | Broadcast512_2xInt16
+        | Broadcast512_2xUInt32
+        | Broadcast512_2xInt32
+        | Broadcast512_2xBFloat16 => 64,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+
+    /// The decoder tells the width only in the variant's name: `Broadcast512_Float32`.
+    #[test]
+    fn every_broadcast_has_the_width_that_its_name_tells() {
+        let mut broadcasts = 0;
+        for memory in MemorySize::values() {
+            let name = format!("{memory:?}");
+            let bits = name.strip_prefix("Broadcast").and_then(|rest| rest.split('_').next());
+            let bytes = bits.map(|bits| bits.parse::<usize>().unwrap() / 8);
+            assert_eq!(broadcast_bytes(memory), bytes, "{name}");
+            assert_eq!(memory.is_broadcast(), bytes.is_some(), "{name}");
+            broadcasts += usize::from(bytes.is_some());
+        }
+        assert_eq!(broadcasts, 50);
+    }
 }
