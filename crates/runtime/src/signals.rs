@@ -26,7 +26,7 @@ use crate::sys;
 use crate::thread::{self, AltStack, Thread, R15, RAX, RCX, RDI, RDX, RSI, RSP, SS_DISABLE};
 use alloc::boxed::Box;
 use memtrail_ring::{self as ring, record};
-use memtrail_translate::{emit_entry, Block, Recorded, Site, SitePc};
+use memtrail_translate::{emit_entry, Block, Saved, Settle, Site};
 
 pub const SIGILL: u32 = 4;
 pub const SIGTRAP: u32 = 5;
@@ -372,84 +372,45 @@ fn interrupt(t: &mut Thread, cache: &Cache, uc: &mut Ucontext) {
 }
 
 fn restore(t: &mut Thread, site: &Site) {
-    t.pc = match site.pc {
-        SitePc::Const(pc) => pc,
-        SitePc::Rcx(k) => t.regs[RCX].wrapping_add(k),
-        SitePc::BelowStack => heap::read_target(t.regs[RSP] - 8).unwrap_or(0),
+    let saved = Saved {
+        rcx: t.saved_rcx,
+        rdx: t.saved_rdx,
+        stand_in: t.saved_stand_in,
+        scratch: t.saved_scratch,
     };
-    if let Some(r) = site.stand_in {
-        t.regs[R15] = t.regs[r as usize];
-        t.regs[r as usize] = t.saved_stand_in;
-    }
-    if let Some(r) = site.scratch {
-        t.regs[r as usize] = t.saved_scratch;
-    }
-    if site.rcx_saved {
-        t.regs[RCX] = t.saved_rcx;
-    }
-    if site.rdx_saved {
-        t.regs[RDX] = t.saved_rdx;
-    }
-    t.regs[RSP] = t.regs[RSP].wrapping_add(site.rsp as u64);
+    t.pc = site.recover(&mut t.regs, &saved, heap::read_target);
 }
 
 /// Make the record say exactly what happened.
 fn settle(t: &mut Thread, block: &Block, site: &Site, fpstate: u64) {
-    if t.buffer == 0 || site.recorded == Recorded::Nothing {
+    if t.buffer == 0 {
         return;
     }
-    let words = block.record_words(site.steady);
-    if site.leaving {
-        let side = block.plan.sides.iter().find(|s| s.insn + 1 == site.done);
-        let words = side.filter(|_| !site.steady).map_or(words, |s| s.words.into());
-        t.cursor += 8 * words as u64;
-        return;
-    }
-    let whole = site.done as usize == block.insns.len();
-    // The store that begins a record is at most a page's width from the guard: words past it go to the next buffer.
-    let room = (t.buffer + ring::BUFFER_BYTES as u64 - t.cursor) / 8;
-    if site.recorded == Recorded::Open {
-        let divisible = block.insns[0].is_vsib() || block.insns[0].is_string_instruction();
-        if site.done == 0 && !site.in_loop && !divisible {
-            put(t.cursor, 0);
+    let (open, cut) = match site.settle(block) {
+        Settle::Leave => return,
+        Settle::Pass { words } => {
+            t.cursor += 8 * words as u64;
             return;
         }
+        Settle::Withdraw => return put(t.cursor, 0),
+        Settle::Close { open, cut } => (open, cut),
+    };
+    if let Some(words) = open {
+        // The store that begins a record is at most a page's width from the guard: words past it go to the next buffer.
+        let room = (t.buffer + ring::BUFFER_BYTES as u64 - t.cursor) / 8;
         if (room as usize) < words {
             t.cursor = buffer::next_buffer(t, t.cursor, room as usize);
         }
-        if site.in_loop {
-            if let Some((reg, step)) = block.counter() {
-                let now = t.regs[reg];
-                // Past the loop's end the counter is what the record wants; inside, what it was when the iteration began.
-                let moved = if whole {
-                    0
-                } else {
-                    block.moved_before(reg, site.done as usize)
-                };
-                let entry = if step.low32 {
-                    now.wrapping_sub(moved) as u32 as u64
-                } else {
-                    now.wrapping_sub(moved)
-                };
-                put(t.cursor + 8 * (words as u64 - 1), entry);
-            }
-        }
+        site.missing(block, &t.regs, |word, value| put(t.cursor + 8 * word as u64, value));
         t.cursor += 8 * words as u64;
     }
-    if !(whole || site.in_loop && site.done == 0) {
+    if let Some(done) = cut {
         let lanes = block
             .insns
-            .get(site.done as usize)
+            .get(usize::from(done))
             .map_or(0, |i| frame::lanes_done(i, fpstate));
-        let cut = [
-            record::CUT,
-            site.done as u64,
-            t.regs[RCX],
-            t.regs[RSI],
-            t.regs[RDI],
-            lanes,
-        ];
-        buffer::push(t, &cut);
+        let (rcx, rsi, rdi) = (t.regs[RCX], t.regs[RSI], t.regs[RDI]);
+        buffer::push(t, &[record::CUT, done.into(), rcx, rsi, rdi, lanes]);
     }
     buffer::push_state(t);
 }

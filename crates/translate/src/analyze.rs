@@ -108,8 +108,12 @@ pub struct Capture {
 }
 
 impl Capture {
+    /// The first word of the record that it takes; the id is word 0.
+    pub(crate) fn word(&self) -> u16 {
+        self.slot - FIRST + 1
+    }
     /// Words of the record that it takes.
-    fn words(&self) -> u16 {
+    pub(crate) fn words(&self) -> u16 {
         match self.atom {
             Atom::Vector { words, .. } => words.into(),
             _ => 1,
@@ -144,6 +148,21 @@ impl Block {
     pub fn record_words(&self, steady: bool) -> usize {
         let first = if steady { self.plan.steady_ids() } else { 0 };
         self.plan.record(first).words.into()
+    }
+    /// The captures of a record in order, with the slots of that record: of an iteration after the first of
+    /// a partly affine loop if it is `steady`.
+    pub(crate) fn captures_of(&self, steady: bool) -> impl Iterator<Item = Capture> + '_ {
+        let free = match &self.plan.looping {
+            Some(LoopPlan::Partly { free, .. }) if steady => Some(free),
+            _ => None,
+        };
+        self.captures.iter().filter_map(move |c| match free {
+            None => Some(*c),
+            Some(free) => free.iter().position(|s| *s == c.slot).map(|k| Capture {
+                slot: FIRST + k as Slot,
+                ..*c
+            }),
+        })
     }
     /// How far instructions before number `done` have moved the loop counter `reg` in this iteration.
     pub fn moved_before(&self, reg: usize, done: usize) -> u64 {

@@ -30,7 +30,11 @@ mod emit;
 pub mod layout;
 mod marker;
 pub use marker::Marker;
+mod recover;
+pub use recover::{Saved, Settle};
 
+#[cfg(test)]
+mod checker;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]

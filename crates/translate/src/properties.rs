@@ -7,11 +7,12 @@ use crate::{
     Stretch, Way,
 };
 use alloc::vec::Vec;
-use iced_x86::{Decoder, DecoderOptions, FlowControl};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, OpKind};
 use memtrail_model::Via;
 use memtrail_plan::{Lin, LoopPlan, Plan, Shape, Slot, FIRST, RSP};
 use memtrail_ring::{Probes, MAX_RECORD_WORDS};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use std::{format, vec};
 
 const PC: u64 = 0x5555_5555_4123;
@@ -485,15 +486,39 @@ fn pieces_are_sound(block: &Block) {
     assert_eq!(plan.end().1, block.end());
 }
 
-/// Each byte has a site, and sites come in order.
+/// Sites come in order, and each instruction that can be reached has one: of its own piece, and exactly
+/// there if hot code branches to cold code, where the site of what stands before it says nothing.
 fn sites_cover(emitted: &Emitted) {
-    for (base, bytes) in [(HOT, emitted.hot.len() as u64), (COLD, 0)] {
-        let inside = |a: u64| a >= base && a < base + 0x10_0000;
-        let here: Vec<u64> = emitted.sites.iter().map(|s| s.0).filter(|a| inside(*a)).collect();
+    let pieces = [(HOT, &emitted.hot), (COLD, &emitted.cold)];
+    for (base, bytes) in pieces {
+        let inside = |a: &u64| (base..base + bytes.len() as u64).contains(a);
+        let here: Vec<u64> = emitted.sites.iter().map(|s| s.0).filter(inside).collect();
         assert!(here.windows(2).all(|w| w[0] <= w[1]), "sites are not in order");
-        if bytes > 0 {
-            assert_eq!(here.first(), Some(&base), "the first bytes have no site");
+    }
+    let covered = |from: u64, to: u64| emitted.sites.iter().any(|s| (from..=to).contains(&s.0));
+    let mut seen = BTreeSet::new();
+    let mut todo = vec![HOT, HOT + u64::from(emitted.head)];
+    while let Some(pc) = todo.pop() {
+        let within = |(base, bytes): &&(u64, &Vec<u8>)| (*base..base + bytes.len() as u64).contains(&pc);
+        let Some((base, bytes)) = pieces.iter().find(within) else {
+            continue;
+        };
+        if !seen.insert(pc) {
+            continue;
         }
+        assert!(covered(*base, pc), "no site covers {pc:x}");
+        let insn = Decoder::with_ip(64, &bytes[(pc - base) as usize..], pc, DecoderOptions::NONE).decode();
+        if insn.op0_kind() == OpKind::NearBranch64 {
+            let target = insn.near_branch64();
+            let exactly = *base == COLD || target < COLD || covered(target, target);
+            assert!(exactly, "no site at {target:x}, where {pc:x} branches to");
+            todo.push(target);
+        }
+        let leads_away = matches!(
+            insn.flow_control(),
+            FlowControl::UnconditionalBranch | FlowControl::IndirectBranch
+        );
+        todo.extend((!leads_away).then_some(insn.next_ip()));
     }
 }
 

@@ -199,6 +199,7 @@ impl Emitter<'_> {
         self.hot.jump(stub);
     }
 
+    #[cfg_attr(test, track_caller)]
     pub(super) fn stub(&mut self, kind: LinkKind) -> u64 {
         let at = self.cold.here();
         let link = self.place.link + self.links.len() as u32;
@@ -216,7 +217,7 @@ impl Emitter<'_> {
                     site.pc = SitePc::Const(pc)
                 }
             }
-            self.sites.push((at, site));
+            self.sites.mark(at, site);
         }
         self.cold.store_gs_imm(at::LINK, link);
         self.cold.jump_gs(at::LEAVE);

@@ -5,7 +5,6 @@ use crate::analyze::{Block, Capture};
 use crate::layout as at;
 use crate::symbolic::{gpr, Atom, R15};
 use iced_x86::{Code as Op, Instruction, Mnemonic, OpKind, Register};
-use memtrail_plan::FIRST;
 
 /// The register to stand in for r15, if the block needs one.
 pub(super) fn stand_in(block: &Block) -> Option<u8> {
@@ -87,7 +86,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn capture(&mut self, c: &Capture) {
-        let disp = (c.slot - FIRST + 1) as u32 * 8;
+        let disp = u32::from(c.word()) * 8;
         match c.atom {
             Atom::Gpr { reg, .. } => {
                 let reg = if reg as usize == R15 {
@@ -117,9 +116,15 @@ impl Emitter<'_> {
                 insn.set_op1_kind(OpKind::Memory);
                 insn.set_op0_kind(OpKind::Register);
                 insn.set_op0_register(GPR64[scratch as usize]);
-                insn.set_memory_displacement64(insn.memory_displacement64().wrapping_add(520));
+                let low32 = insn.memory_base().is_gpr32() || insn.memory_index().is_gpr32();
+                let displacement = insn.memory_displacement64().wrapping_add(520);
+                insn.set_memory_displacement64(if low32 {
+                    displacement as u32 as u64
+                } else {
+                    displacement
+                });
                 if !insn.is_ip_rel_memory_operand() {
-                    insn.set_memory_displ_size(if insn.memory_base().is_gpr32() { 4 } else { 8 });
+                    insn.set_memory_displ_size(if low32 { 4 } else { 8 });
                 }
                 let gs = insn.memory_segment() == Register::GS;
                 if gs || self.out_of_reach(&insn) {
@@ -133,6 +138,7 @@ impl Emitter<'_> {
             }
             Atom::Carried | Atom::Derived(_) => {}
         }
+        self.now.captured += 1;
         self.mark();
     }
 

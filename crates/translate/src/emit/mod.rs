@@ -18,21 +18,23 @@
 mod entry;
 mod exit;
 mod instruction;
-mod registers;
+pub(crate) mod registers;
+pub(crate) mod sites;
 
-use crate::analyze::{Block, Capture, Exit, Way};
+use crate::analyze::{Block, Exit, Way};
 use crate::code::Code;
 use crate::layout as at;
 use crate::marker::Marker;
 use crate::symbolic::{R15, RSP_REG};
 use alloc::vec::Vec;
 use iced_x86::{Encoder, FlowControl};
-use memtrail_plan::{LoopPlan, FIRST};
+use memtrail_plan::LoopPlan;
 use memtrail_ring::Probes;
 
 pub use entry::emit_entry;
 use entry::entry_check;
 use instruction::stand_in;
+use sites::Sites;
 
 /// How a block may be entered other than by a direct jump to its head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +101,8 @@ pub struct Site {
     /// Instructions of the block completed (in a loop: of this iteration).
     pub done: u16,
     pub recorded: Recorded,
+    /// Captures that are in the current record.
+    pub captured: u16,
     /// Inside an affine loop: whole iterations follow from the counter register.
     pub in_loop: bool,
     /// This is the copy for later iterations of a partly affine loop.
@@ -122,6 +126,7 @@ impl Site {
             pc,
             done: 0,
             recorded: Recorded::Nothing,
+            captured: 0,
             in_loop: false,
             steady: false,
             leaving: false,
@@ -162,7 +167,7 @@ struct Emitter<'a> {
     hot: Code,
     cold: Code,
     links: Vec<LinkKind>,
-    sites: Vec<(u64, Site)>,
+    sites: Sites,
     now: Site,
     stand_in: Option<u8>,
     uses_r15: bool,
@@ -223,17 +228,13 @@ pub fn emit_with(scratch: &mut EmitScratch, block: &Block, code: &[u8], place: P
             bytes: reuse(&mut scratch.cold),
         },
         links,
-        sites: Vec::new(),
+        sites: Sites::new(place.map),
         now,
         stand_in: stand_in(block),
         uses_r15: block.used & (1 << R15) != 0,
         encoder: &mut scratch.encoder,
     };
-    entry_check(&mut e.hot, &mut e.cold, place.entry, block.pc, &mut |at, site| {
-        if place.map {
-            e.sites.push((at, site));
-        }
-    });
+    entry_check(&mut e.hot, &mut e.cold, place.entry, block.pc, &mut e.sites);
     e.hot.align_for_patch(0, 5);
     let head = e.hot.offset();
     e.mark();
@@ -243,15 +244,14 @@ pub fn emit_with(scratch: &mut EmitScratch, block: &Block, code: &[u8], place: P
         cold: e.cold.bytes,
         head,
         links: e.links,
-        sites: e.sites,
+        sites: e.sites.list,
     }
 }
 
 impl<'a> Emitter<'a> {
+    #[cfg_attr(test, track_caller)]
     fn mark(&mut self) {
-        if self.place.map {
-            self.sites.push((self.hot.here(), self.now));
-        }
+        self.sites.mark(self.hot.here(), self.now);
     }
 
     fn recording(&self) -> bool {
@@ -263,13 +263,13 @@ impl<'a> Emitter<'a> {
         match &block.plan.looping {
             None => {
                 self.enter_stand_in();
-                self.copy(None);
+                self.copy();
                 self.exit();
             }
             Some(LoopPlan::Affine { .. }) => self.affine(),
-            Some(LoopPlan::Partly { steps: _, free }) => {
+            Some(LoopPlan::Partly { .. }) => {
                 self.enter_stand_in();
-                self.copy(None);
+                self.copy();
                 self.leave_stand_in();
                 let exit = self.conditional_to_later();
                 // The copy for later iterations follows.
@@ -281,7 +281,7 @@ impl<'a> Emitter<'a> {
                 self.patch(exit, steady);
                 self.mark();
                 self.enter_stand_in();
-                self.copy(Some(free));
+                self.copy();
                 self.leave_stand_in();
                 self.back_edge(steady);
                 self.fall_out();
@@ -290,36 +290,17 @@ impl<'a> Emitter<'a> {
     }
 
     /// Captures and instructions, without the last one if that is a control transfer.
-    fn copy(&mut self, only: Option<&[u16]>) {
+    fn copy(&mut self) {
         let block = self.block;
-        let mut steady = Vec::new();
-        let captures: &[Capture] = match only {
-            None => &block.captures,
-            Some(free) => {
-                for c in &block.captures {
-                    if let Some(k) = free.iter().position(|s| *s == c.slot) {
-                        steady.push(Capture {
-                            slot: FIRST + k as u16,
-                            ..*c
-                        });
-                    }
-                }
-                &steady
-            }
-        };
-        let words = match only {
-            None => self.block.plan.words as u32,
-            Some(free) => 1 + free.len() as u32,
-        };
+        let words = block.record_words(self.now.steady) as u32;
+        let mut captures = block.captures_of(self.now.steady).peekable();
         self.begin_record();
-        let mut next = 0;
         let n = self.straight_insns();
         for i in 0..=n {
-            while next < captures.len() && captures[next].pos as usize == i {
-                self.capture(&captures[next]);
-                next += 1;
+            while let Some(c) = captures.next_if(|c| usize::from(c.pos) == i) {
+                self.capture(&c);
             }
-            if next == captures.len() && self.now.recorded == Recorded::Open {
+            if captures.peek().is_none() && self.now.recorded == Recorded::Open {
                 self.finish_record(words);
             }
             if i < n && !self.side(i, words) && !self.turn(i) {
@@ -525,10 +506,9 @@ impl<'a> Emitter<'a> {
         self.mark_cold();
     }
 
+    #[cfg_attr(test, track_caller)]
     fn mark_cold(&mut self) {
-        if self.place.map {
-            self.sites.push((self.cold.here(), self.now));
-        }
+        self.sites.mark(self.cold.here(), self.now);
     }
 
     /// The register that holds an affine loop's counter, here and now.
@@ -555,6 +535,7 @@ impl<'a> Emitter<'a> {
         if self.recording() {
             self.hot.capture_id(self.id(None));
             self.now.recorded = Recorded::Open;
+            self.now.captured = 0;
             self.mark();
         } else {
             // A head is patched over when the block dies: its first instruction must be long enough.
@@ -623,10 +604,21 @@ impl<'a> Emitter<'a> {
             self.hot.rel32(to);
             return;
         }
-        // loop, jrcxz: a short branch over a jump.
+        self.short_back_edge();
+        self.hot.rel32(to);
+    }
+
+    /// The branch of a loop that ends with loop or jrcxz: short, over a jump out, to a jump back whose
+    /// distance follows. At either jump the branch is done, and with it the iteration.
+    fn short_back_edge(&mut self) {
         self.short_branch(2);
+        self.now.done = self.block.insns.len() as u16;
+        self.now.pc = SitePc::Const(self.block.end());
+        self.mark();
         self.hot.put(&[0xeb, 5]);
-        self.hot.jump(to);
+        self.now.pc = SitePc::Const(self.block.pc);
+        self.mark();
+        self.hot.put(&[0xe9]);
     }
 
     /// Like `back_edge`, to a place not known yet: emits the way out too, and returns the field to patch.
@@ -641,8 +633,7 @@ impl<'a> Emitter<'a> {
             field = self.hot.bytes.len();
             self.hot.put32(0);
         } else {
-            self.short_branch(2);
-            self.hot.put(&[0xeb, 5, 0xe9]);
+            self.short_back_edge();
             field = self.hot.bytes.len();
             self.hot.put32(0);
         }
