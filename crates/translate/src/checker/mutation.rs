@@ -10,8 +10,8 @@ use std::vec::Vec;
 /// Programs that each mistake is tried on.
 const PROGRAMS: u64 = 400;
 
-/// How many mistakes the checker must find.
-const LEAST: usize = 40;
+/// How many mistakes the checker must find; 71 of 150 when this was written.
+const LEAST: usize = 70;
 
 /// Whether the checker notices a mistake. It may show in a state, or make a record so wrong that reading
 /// it panics.
@@ -23,8 +23,8 @@ fn noticed(line: Line, mistake: Mistake) -> bool {
     noticed
 }
 
-/// Some marks may be missing: what stands before means the same, or another line marks the same place.
-/// The others must not.
+/// Not all mistakes matter: often the site before means the same, or another line marks the same place.
+/// And a few lines are met too rarely in so few programs, such as those for returns that leave a path.
 #[test]
 fn the_checker_finds_marks_that_are_missing_or_moved() {
     for seed in 0..PROGRAMS {
