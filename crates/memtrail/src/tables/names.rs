@@ -2,6 +2,8 @@
 //!
 //! Looked up when they are first asked for, and kept. What has no name is called by its module and offset, and why is remembered, for the
 //! report to say once.
+use memtrail_decode::Message;
+use memtrail_report::format::base;
 use memtrail_symbols::{Disk, Frame, Location, Module, Options, Reason, Store, Symbols};
 use memtrail_trace::{Known, Places};
 use std::cell::RefCell;
@@ -85,11 +87,6 @@ impl Code {
     }
 }
 
-/// A path's last part.
-pub fn base(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
 /// Names of everything in a recording.
 pub struct Names {
     pub symbols: Symbols<'static>,
@@ -102,13 +99,27 @@ pub struct Names {
 
 impl Names {
     pub fn new(known: &Known, options: Options) -> Names {
+        let modules = known.modules.iter().cloned();
+        let build_ids = modules.map(|module| (module.path, module.build_id)).collect();
+        Names::of(Places::new(known), build_ids, options)
+    }
+
+    /// Of a program that was not recorded: what its processes told. Its files are taken for what they were just now.
+    pub fn of_messages(messages: &[(u32, Message)], options: Options) -> Names {
+        let mut places = Places::default();
+        for (process, message) in messages {
+            places.learn(*process, message);
+        }
+        Names::of(places, BTreeMap::new(), options)
+    }
+
+    fn of(places: Places, build_ids: BTreeMap<Vec<u8>, Option<Vec<u8>>>, options: Options) -> Names {
         // As long as the program runs there is something to name.
         let store: &'static Store = Box::leak(Box::default());
-        let modules = known.modules.iter().cloned();
         Names {
             symbols: Symbols::new(store, Box::new(Disk), options),
-            places: Places::new(known),
-            build_ids: modules.map(|module| (module.path, module.build_id)).collect(),
+            places,
+            build_ids,
             codes: RefCell::default(),
             missing: RefCell::default(),
         }
