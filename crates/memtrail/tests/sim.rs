@@ -131,6 +131,7 @@ fn json_says_the_same() {
             "classes": {"compulsory": 2, "capacity": 0, "conflict": 1},
         }],
         "refs": [reference(0, 0x401000, "read", &first), reference(1, 0x401004, "write", &second)],
+        "charge": "owner",
         "evictors": [evictor(0, 1, "0x401004", "write"), evictor(1, 0, "0x401000", "read")],
     });
     let mut found = json(&dir, &args);
