@@ -1,8 +1,8 @@
-//! What accesses belong to: call paths, data objects, loops; and the tables made of them.
+//! What accesses belong to: call paths, data objects, loops.
 //!
-//! Numbers in, numbers out. A [`Tagger`] stands between a replay and a simulator and gives every access a number for everything that tables tell apart: the reference
-//! point, the call path, the object, the thread. The simulator counts by that number as it counts by reference points, and [`tables`] adds up what it
-//! has counted by whatever is asked for.
+//! Numbers in, numbers out. A [`Tagger`] stands between a replay and a simulator and gives every access a number for
+//! everything that tables tell apart: the reference point, the call path, the object, the thread. The simulator counts
+//! by that number as it counts by reference points; `memtrail-report` adds up what it has counted.
 //!
 //! **Caller's duties.** Reference points are dense; a thread's address space is told before its first access; notes of an address space come in the order
 //! in which it happened.
@@ -15,7 +15,6 @@ mod hash;
 pub mod objects;
 pub mod patterns;
 pub mod scopes;
-pub mod tables;
 pub mod tagger;
 
 pub use calls::{Calls, Tree};

@@ -1,7 +1,6 @@
 //! Tagged accesses against the parts they are made of, one by one and without caches; and simulations of tagged accesses against those of plain ones.
 use memtrail_analyze::calls::Calls;
 use memtrail_analyze::objects::{Objects, Options, UNKNOWN};
-use memtrail_analyze::tables::{By, Grouping};
 use memtrail_analyze::{Dimensions, Key, Tagger};
 use memtrail_model::{Access, AccessSink, Flow, Kind, LoopAccess, LoopRun, Note, Point, Thread};
 use memtrail_simulate::{Hierarchy, Level, Options as SimulatorOptions, Simulator};
@@ -9,6 +8,18 @@ use proptest::prelude::*;
 
 const HEAP: u64 = 0x10_0000;
 const STACK: u64 = 0x7fff_0000;
+
+/// What was counted by composite, added up by a number of each.
+fn sums<T: std::ops::AddAssign + Default>(
+    numbers: &[u32],
+    counted: impl IntoIterator<Item = T>,
+) -> std::collections::BTreeMap<u32, T> {
+    let mut sums = std::collections::BTreeMap::new();
+    for (&number, one) in numbers.iter().zip(counted) {
+        *sums.entry(number).or_insert_with(T::default) += one;
+    }
+    sums
+}
 
 /// Part of what a program does.
 #[derive(Clone, Debug)]
@@ -294,21 +305,17 @@ proptest! {
         let mut tagger = Tagger::new(simulator(), dimensions, Options::default());
         play(&events, &mut tagger);
         let counts = tagger.sink().counts();
-        let by_point = Grouping::new(&tagger.keys(), &[By::Ref], |_, point| point.0);
+        let points: Vec<u32> = tagger.keys().iter().map(|key| key.point.0).collect();
         for (plain, tagged) in plain.counts().iter().zip(&counts) {
             prop_assert_eq!(plain.traffic, tagged.traffic);
-            let rows = by_point.level(tagged);
-            for (row, counts) in rows.iter().enumerate() {
-                let point = by_point.key(row as u32)[0] as usize;
-                prop_assert_eq!(*counts, plain.points.get(point).copied().unwrap_or_default());
+            for (point, counts) in sums(&points, tagged.points.iter().copied()) {
+                prop_assert_eq!(counts, plain.points.get(point as usize).copied().unwrap_or_default());
             }
             prop_assert_eq!(plain.total(), tagged.total());
-            let pairs = by_point.pairs(&tagged.evictors);
-            let point = |row: u32| by_point.key(row)[0];
-            let pairs: std::collections::BTreeMap<_, _> = pairs
-                .into_iter()
-                .map(|((victim, evictor), n)| ((point(victim), point(evictor)), n))
-                .collect();
+            let mut pairs = std::collections::BTreeMap::new();
+            for (&(owner, evictor), n) in &tagged.evictors {
+                *pairs.entry((points[owner as usize], points[evictor as usize])).or_default() += n;
+            }
             prop_assert_eq!(&pairs, &plain.evictors);
         }
     }
@@ -402,16 +409,15 @@ fn two_lists_from_one_wrapper_are_told_apart() {
     for node in (1..20).step_by(2) {
         tagger.accesses(&[access(0, (1, 48 * node, 8)), access(0, (5, 48 * node + 8, 4))]);
     }
-    let by_object = Grouping::new(&tagger.keys(), &[By::Object], |_, _| unreachable!());
-    let sums = by_object.sums(tagger.tallies());
-    let told: Vec<_> = sums.iter().map(|t| (t.reads, t.writes, t.bytes)).collect();
+    let groups: Vec<u32> = tagger.keys().iter().map(|key| key.group).collect();
+    let by_object = sums(&groups, tagger.tallies());
+    let told: Vec<_> = by_object.values().map(|t| (t.reads, t.writes, t.bytes)).collect();
     assert_eq!(told, [(10, 0, 80), (0, 20, 120)]);
     let patterns = tagger.patterns(&Default::default());
-    for row in 0..2 {
-        let group = by_object.key(row)[0];
+    for (row, &group) in by_object.keys().enumerate() {
         let pattern = patterns[group as usize].expect("steps");
         assert_eq!(pattern.pattern, memtrail_analyze::patterns::Pattern::PointerChase);
-        assert_eq!(pattern.stride, Some((96, [9, 18][row as usize])));
+        assert_eq!(pattern.stride, Some((96, [9, 18][row])));
         let known = tagger.objects().groups()[group as usize].clone();
         assert_eq!((known.objects, known.bytes, known.element_bytes()), (10, 400, Some(40)));
     }

@@ -1,12 +1,14 @@
 //! The command line.
-use crate::sim::args::SimArgs;
+use crate::sim::args::{PcRange, SimArgs};
 use crate::tables::args::{EvictorArgs, TableArgs};
 use clap::{Args as ArgGroup, FromArgMatches, Parser, Subcommand, ValueEnum};
 use memtrail_collect::Allocators;
 use memtrail_replay::Order;
 use memtrail_ring::Paths;
 use memtrail_trace::Limits;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -326,6 +328,15 @@ impl From<ThreadOrder> for Order {
     }
 }
 
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Access(number) => write!(f, "{number}"),
+            Place::Time(since) => write!(f, "{}ns", since.as_nanos()),
+        }
+    }
+}
+
 /// Which part of a recording, and in which order its threads are taken.
 #[derive(Clone, Debug, ArgGroup)]
 pub struct PartArgs {
@@ -344,6 +355,22 @@ pub struct PartArgs {
 }
 
 impl PartArgs {
+    /// The options that pick a part, as they can be given again.
+    pub fn given(&self, limit: Option<u64>, pcs: &[PcRange], flush: bool) -> BTreeSet<String> {
+        let mut given = BTreeSet::new();
+        given.extend(self.thread.map(|thread| format!("--thread {thread}")));
+        given.extend(self.from.map(|from| format!("--from {from}")));
+        given.extend(self.to.map(|to| format!("--to {to}")));
+        given.extend((self.order == ThreadOrder::Equal).then(|| "--order equal".to_string()));
+        given.extend(limit.map(|limit| format!("--limit {limit}")));
+        given.extend(
+            pcs.iter()
+                .map(|PcRange(pcs)| format!("--pc {:#x}-{:#x}", pcs.start, pcs.end)),
+        );
+        given.extend(flush.then(|| "--flush".to_string()));
+        given
+    }
+
     /// Everything, in the order it happened.
     pub fn all() -> PartArgs {
         PartArgs {

@@ -4,12 +4,13 @@
 //! along pointers (a shuffled list). One shows regular accesses, the other irregular ones. The matrix product reads its second matrix down the
 //! columns, and that is what the simulation finds.
 use crate::args::{DemoArgs, RecordArgs};
-use crate::format::{bytes, thousands};
 use crate::info::bits_per_access;
 use crate::record::{self, Keep};
+use crate::sim;
 use crate::sim::args::SimArgs;
-use crate::sim::{self, report, rows};
-use anyhow::Context;
+use anyhow::{bail, Context};
+use memtrail_report::format::{bytes, thousands};
+use memtrail_report::{kind_word, levels, Dimension, Entry, Sort, View};
 use std::hint::black_box;
 use std::path::Path;
 
@@ -68,25 +69,27 @@ pub fn command(args: &DemoArgs) -> anyhow::Result<u8> {
 
 /// Simulates a cache on the recording and says what that means.
 fn answer(path: &Path) -> anyhow::Result<()> {
-    let found = sim::of_file(&SimArgs::of(path.to_path_buf(), CACHE), path)?;
-    let findings = found.levels.context("no hierarchy was simulated")?;
-    let (level, counts) = (&findings.hierarchy.levels[0], &findings.counts[0]);
+    let set = sim::of_file(&SimArgs::of(path.to_path_buf(), CACHE), path)?;
     println!("\nA small cache would have dealt with them like this:\n");
-    println!("{}", report::block(level, counts, false));
-    let worst = findings.rows.first().context("no reference point was simulated")?;
+    println!("{}", levels::block(&set, 0, false));
+    let view = View::new(&set, &[Dimension::Ref], Sort::Misses, None)?;
+    let worst = view.rows.first().context("no reference point was simulated")?;
+    let Some(Entry::Ref(reference)) = view.entries(worst).next() else {
+        bail!("no reference point was simulated");
+    };
     let figures = &worst.levels[0];
-    let share = 100.0 * figures.misses as f64 / counts.total().misses.max(1) as f64;
+    let share = 100.0 * figures.misses as f64 / set.total(0).misses.max(1) as f64;
     println!(
         "The worst reference point is the {} at {}:",
-        rows::kind_word(worst.reference.kind),
-        worst.reference
+        kind_word(reference.kind),
+        reference.address()
     );
     println!(
         "  {} of its {} accesses miss, {share:.0}% of all misses",
         thousands(figures.misses),
         thousands(figures.accesses())
     );
-    if let Some(used) = report::spatial_use(figures, level.line) {
+    if let Some(used) = levels::spatial_use(figures, set.run.hierarchy.levels[0].line) {
         println!(
             "  of each line it brings in, {:.0}% is used before the line has to go",
             100.0 * used

@@ -1,6 +1,5 @@
 //! `export`: a recording in the format of another tool.
 use crate::args::{ExportArgs, ExportFormat};
-use crate::format::thousands;
 use crate::import::is_same;
 use crate::info::{open, threads, warn_unless_whole, Recording};
 use crate::say;
@@ -9,6 +8,7 @@ use memtrail_decode::{Consumer, Message, Walker};
 use memtrail_formats::{din, drmemtrace, lackey, raw, text, Encode, Export, LeftOut};
 use memtrail_model::Thread;
 use memtrail_replay::{accesses, replay, Filter, Selection};
+use memtrail_report::format::thousands;
 use memtrail_trace::{create, Ending, Error, Known};
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -1,6 +1,5 @@
 //! `import`: a recording of another tool's trace.
 use crate::args::{ImportArgs, ImportFormat};
-use crate::format::{bytes, thousands};
 use crate::info::bits_per_access;
 use crate::progress::Progress;
 use crate::record::Output;
@@ -8,6 +7,7 @@ use crate::say;
 use anyhow::{bail, Context};
 use memtrail_decode::{Block, Message, Piece, Sink};
 use memtrail_formats::{din, drmemtrace, guess, lackey, text, Error, Event, Guess, Imported, Importer, GUESS_BYTES};
+use memtrail_report::format::{bytes, thousands};
 use memtrail_ring::Probes;
 use memtrail_trace::{Header, Limits, Pipeline, Totals};
 use std::ffi::{OsStr, OsString};

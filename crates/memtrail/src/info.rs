@@ -1,10 +1,10 @@
 //! `info` and `check`: what a recording holds, and whether it holds together.
 use crate::args::{CheckArgs, InfoArgs};
-use crate::format::{bytes, thousands};
 use crate::say;
 use anyhow::{bail, Context};
 use memtrail_decode::Counter;
 use memtrail_replay::{replay, Filter};
+use memtrail_report::format::{bytes, thousands};
 use memtrail_trace::{Ending, Header, Known, Reader, Totals};
 use serde_json::{json, Value};
 use std::collections::BTreeSet;
@@ -33,12 +33,17 @@ pub fn threads(known: &Known, picked: Option<u32>, path: &Path) -> anyhow::Resul
 }
 
 pub fn warn_unless_whole(ending: &Ending) {
+    ending_warning(ending).into_iter().for_each(say::line);
+}
+
+/// What a user has to know of a recording that is not whole.
+pub fn ending_warning(ending: &Ending) -> Option<String> {
     match ending {
-        Ending::Complete(_) => {}
-        Ending::CutOff { at } => say::line(format_args!(
+        Ending::Complete(_) => None,
+        Ending::CutOff { at } => Some(format!(
             "this recording was cut off: it is whole up to byte {at}, and what follows is missing"
         )),
-        Ending::Damaged { at, what } => say::line(format_args!(
+        Ending::Damaged { at, what } => Some(format!(
             "this recording is damaged at byte {at} ({what}): what follows is not used"
         )),
     }

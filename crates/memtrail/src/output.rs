@@ -27,6 +27,6 @@ pub fn write(output: Option<&Path>, text: &str) -> anyhow::Result<u8> {
     }
 }
 
-fn cannot_write(path: &Path) -> String {
+pub fn cannot_write(path: &Path) -> String {
     format!("cannot write {}", path.display())
 }

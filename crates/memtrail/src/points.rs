@@ -11,10 +11,10 @@
 //!   have a record per entry, and only the values without a regular step in partly affine ones.
 use crate::args::PointsArgs;
 use crate::elf::{Code, Elf};
-use crate::format::thousands;
 use anyhow::Context;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Register};
 use memtrail_plan::LoopPlan;
+use memtrail_report::format::thousands;
 use memtrail_ring::Probes;
 use memtrail_translate::{analyze, Block, Capture, Options};
 use serde_json::json;

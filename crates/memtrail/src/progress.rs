@@ -2,9 +2,9 @@
 //!
 //! It appears only if stderr is a terminal and the work takes more than a moment, so short runs and scripts see nothing
 //! of it. Everything else we say goes through [`aside`], which takes the line away meanwhile.
-use crate::format::{bytes, thousands};
 use crate::info::bits_per_access;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use memtrail_report::format::{bytes, thousands};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -4,7 +4,6 @@
 //! that a full disk or a bad path costs the user nothing.
 use crate::args::{ProbeMode, RecordArgs};
 use crate::failure::OURS;
-use crate::format::{bytes, thousands};
 use crate::info::{bits_per_access, totals_json};
 use crate::progress::Progress;
 use crate::say;
@@ -12,6 +11,7 @@ use anyhow::{bail, Context};
 use memtrail_collect::{CollectError, Notice, Options, Outcome, Session, Stop};
 use memtrail_decode::{Block, Message, Piece, Sink};
 use memtrail_plan::XsaveTable;
+use memtrail_report::format::{bytes, thousands};
 use memtrail_ring::Probes;
 use memtrail_trace::{create, Header, Limits, Pipeline, Totals, Verifier, Writer};
 use memtrail_tracee::{launch, xsave_table, Command, Held};

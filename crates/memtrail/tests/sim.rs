@@ -737,3 +737,81 @@ fn the_demo_ends_with_the_answer() {
         "{text}"
     );
 }
+
+/// The same table from what was saved as from the recording, byte for byte.
+#[test]
+fn saved_results_give_the_same_tables() {
+    let dir = recording(FIVE);
+    let again = |command: &str, save: &[&str], shows: &[&[&str]]| {
+        let save = [&[command], &SMALL[..], save, &["--save", "saved", "t.mtr"]].concat();
+        ok(&dir, &save);
+        for show in shows {
+            for json in [&[][..], &["--json"]] {
+                let recorded = ok(&dir, &[show, json, &SMALL[..], &["t.mtr"]].concat());
+                let saved = ok(&dir, &[show, json, &["saved"]].concat());
+                assert_eq!(saved, recorded, "{show:?} of {command}");
+            }
+        }
+    };
+    let by_ref: &[&[&str]] = &[
+        &["refs"],
+        &["refs", "--by", "function", "--sort", "name"],
+        &["refs", "--by", "module,line", "--top", "1"],
+        &["lines"],
+    ];
+    again("refs", &[], by_ref);
+    again(
+        "evictors",
+        &[],
+        &[&["evictors"], &["evictors", "--by", "line"], &["refs"]],
+    );
+    again("lines", &[], &[&["lines"]]);
+    again(
+        "objects",
+        &["--by", "object,thread"],
+        &[&["objects"], &["objects", "--by", "thread,object"]],
+    );
+    again("competition", &[], &[&["competition"], &["objects"]]);
+    let all: &[&str] = &["--classes", "--evictors", "--sweep", "size=1K", "--curve", "--reuse"];
+    let saved = [&["sim"], &SMALL[..], all, &["--save", "saved", "--json", "t.mtr"]].concat();
+    let recorded = ok(&dir, &saved);
+    assert_eq!(
+        ok(&dir, &["sim", "--classes", "--evictors", "--json", "saved"]),
+        recorded
+    );
+}
+
+#[test]
+fn what_saved_results_lack_is_named() {
+    let dir = recording(FIVE);
+    ok(&dir, &[&["refs"], &SMALL[..], &["--save", "saved", "t.mtr"]].concat());
+    let lacks = |args: &[&str], message: &str| fails(&dir, args, &format!("saved: {message}"));
+    lacks(
+        &["objects", "saved"],
+        "its counts are by ref, line, function, module, not by object; --by object with --save, on the recording, makes one that is",
+    );
+    lacks(
+        &["evictors", "saved"],
+        "who evicted whom was not counted; memtrail evictors or sim --evictors, with --save, makes one that tells",
+    );
+    lacks(
+        &["competition", "--by", "ref", "saved"],
+        "premature evictions were not counted; memtrail competition, with --save, makes one that tells",
+    );
+    lacks(
+        &["sim", "--classes", "saved"],
+        "misses were not classified; memtrail sim --classes, with --save, makes one that tells",
+    );
+    lacks(
+        &["refs", "--cache", "L1=1K", "--limit", "3", "saved"],
+        "these are saved results, of what was simulated then; --limit 3 --cache L1=1K needs the recording",
+    );
+    lacks(&["refs", "--level", "L9", "saved"], "--level L9: there are L1");
+    let bytes = fs::read(dir.path().join("saved")).unwrap();
+    fs::write(dir.path().join("saved"), &bytes[..bytes.len() - 1]).unwrap();
+    let lines = bytes.iter().filter(|b| **b == b'\n').count() - 1;
+    lacks(
+        &["refs", "saved"],
+        &format!("the results are cut off after line {lines}: the last line is missing"),
+    );
+}

@@ -2,10 +2,12 @@
 //!
 //! The fields are those of the table in `docs/simulation.md`. [`Hierarchy::check`] refuses what has no meaning and names the level and the
 //! field; everything behind it takes a checked hierarchy for granted.
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Which line makes room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Policy {
     Lru,
     Fifo,

@@ -1,11 +1,13 @@
 //! Results: numbers by dense ids. What each means is said in `docs/simulation.md`.
 //!
 //! Results of parts that do not influence each other, such as threads with caches of their own, are added up with `merge`.
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Mul, Sub};
 
 /// What a reference point did at a level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct PointCounts {
     pub hits: u64,
     pub misses: u64,
@@ -21,7 +23,8 @@ pub struct PointCounts {
 }
 
 /// Misses by cause; all 0 unless asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Classes {
     pub compulsory: u64,
     pub capacity: u64,
@@ -38,7 +41,8 @@ impl PointCounts {
 }
 
 /// Of one kind of request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Requests {
     pub requests: u64,
     pub misses: u64,
@@ -55,7 +59,8 @@ impl Requests {
 }
 
 /// What happened at a level that is not counted by reference point.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Traffic {
     pub reads: Requests,
     pub writes: Requests,

@@ -36,6 +36,7 @@ pub mod reference;
 pub mod scan;
 mod types;
 mod variables;
+mod wrappers;
 
 pub use demangle::demangle;
 pub use elf::{Input, Segment, Store, Tls};

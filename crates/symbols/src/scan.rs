@@ -8,7 +8,10 @@
 //! pointers on its way, and itself. Whether `a[i]` reads a pointer `a` first, only its type would tell; such prefixes are given as *partial*.
 //!
 //! **Invariant.** Any text is scanned in time and depth proportional to its length and bounded; what is not understood is left out.
+mod declared;
 mod lex;
+
+pub use declared::declared;
 
 use lex::{Kind, Lines, Token};
 use std::ops::Range;

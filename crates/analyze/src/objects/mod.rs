@@ -21,11 +21,13 @@
 //! - A stack is the area that holds a thread's stack pointer when it is first told, and grows down into free addresses as far as [`Options::stack`]. A stack that is a block or a variable stays that.
 //!
 //! **Look-ups** go through shadow memory (see `shadow.rs`), which caches what `things` and `areas` say.
+mod busy;
 mod groups;
 mod pieces;
 mod shadow;
 mod space;
 
+pub use busy::busy;
 pub use groups::{Common, Group};
 
 use crate::calls::Tree;

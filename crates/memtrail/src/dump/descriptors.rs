@@ -103,7 +103,7 @@ pub fn print(reader: &mut Recording, known: &Known, args: &DumpArgs) -> anyhow::
     let mut out = output();
     let mut table = Table {
         known,
-        names: Names::new(known, Default::default()),
+        names: Names::new(&known.table, Default::default()),
         sources: HashMap::new(),
     };
     let mut left = args.limit.unwrap_or(u64::MAX);

@@ -1,17 +1,16 @@
 //! What is to be found out, and finding it out in one pass.
 use super::args::SimArgs;
 use super::choose::{choose, Chosen};
-use super::rows::{self, Reference};
-use super::singles::Singles;
 use super::tee::Tee;
-use super::{cores, Findings, Found, Swept};
+use super::{cores, Findings, Found};
 use anyhow::Context;
 use memtrail_model::{Access, AccessSink, LoopRun, Next, Repeat, Thread};
+use memtrail_report::{level_named, Reuse};
 use memtrail_simulate::config::Shared;
-use memtrail_simulate::reuse::{Curves, Reuse};
+use memtrail_simulate::reuse::{Curves, Reuse as Distances};
 use memtrail_simulate::spec::configurations;
-use memtrail_simulate::sweep::{Sweep, SweepConfig};
-use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
+use memtrail_simulate::sweep::{Sweep, SweepConfig, Swept};
+use memtrail_simulate::{LevelCounts, Options, Simulator};
 
 /// Sizes of the caches on a curve, and their ways.
 const CURVE_SIZES: std::ops::RangeInclusive<u32> = 10..=26;
@@ -22,7 +21,6 @@ const MOST_WORKERS: usize = 4;
 /// A hierarchy being simulated.
 struct Levels {
     chosen: Chosen,
-    level: Option<usize>,
     simulator: Simulator,
     /// Of other threads, simulated by others.
     others: Vec<Vec<LevelCounts>>,
@@ -69,7 +67,7 @@ pub struct Analyses {
     levels: Option<Levels>,
     many: Option<Many>,
     curves: Option<Curves>,
-    reuse: Option<Reuse>,
+    reuse: Option<Distances>,
     /// For [`Tee`].
     spare: Vec<Access>,
 }
@@ -93,7 +91,7 @@ impl Analyses {
         let line = args.many.line;
         let sizes: Vec<u64> = CURVE_SIZES.map(|power| 1 << power).collect();
         let curves = args.many.curve.then(|| Curves::new(line, &sizes, &CURVE_WAYS));
-        let reuse = args.many.reuse.then(|| Reuse::new(line));
+        let reuse = args.many.reuse.then(|| Distances::new(line));
         Ok(Analyses {
             levels,
             many,
@@ -117,14 +115,14 @@ impl Analyses {
     /// Has the configurations of a sweep simulated one by one, if there are any and that can be done. Returns how many accesses there were then.
     pub fn by_itself(
         &mut self,
-        simulate: impl FnOnce(&[SweepConfig]) -> anyhow::Result<Option<Singles>>,
+        simulate: impl FnOnce(&[SweepConfig]) -> anyhow::Result<Option<(Vec<Swept>, u64)>>,
     ) -> anyhow::Result<Option<u64>> {
         let Some(many) = &mut self.many else { return Ok(None) };
-        let Some(singles) = simulate(&many.configs)? else {
+        let Some((swept, accesses)) = simulate(&many.configs)? else {
             return Ok(None);
         };
-        many.how = How::Done(singles.swept);
-        Ok(Some(singles.accesses))
+        many.how = How::Done(swept);
+        Ok(Some(accesses))
     }
 
     /// Whether nothing is left to be found out.
@@ -180,15 +178,13 @@ impl Analyses {
         Tee::new(sinks, &mut self.spare)
     }
 
-    /// What was found, by references: `points` are those that accesses carried.
-    pub fn found(self, args: &SimArgs, accesses: u64, points: &[Reference]) -> Found {
+    /// What was found: of the hierarchy in numbers, to be named, and the rest.
+    pub fn found(self, args: &SimArgs) -> Found {
         Found {
-            accesses,
-            levels: self.levels.map(|levels| levels.found(args, points)),
+            levels: self.levels.map(Levels::found),
             sweep: self.many.map(Many::found).unwrap_or_default(),
-            curves: self.curves.map(|mut curves| curves.curves()),
-            reuse: self.reuse.map(|mut reuse| reuse.histogram()),
-            line: args.many.line,
+            curves: self.curves.map(|mut curves| (args.many.line, curves.curves())),
+            reuse: self.reuse.map(|mut reuse| Reuse::of(&reuse.histogram())),
         }
     }
 }
@@ -243,7 +239,9 @@ impl AccessSink for Analyses {
 impl Levels {
     fn new(args: &SimArgs) -> anyhow::Result<Levels> {
         let chosen = choose(&args.caches)?;
-        let level = args.level.as_deref().map(|name| level_named(&chosen.hierarchy, name));
+        if let Some(name) = &args.level {
+            level_named(&chosen.hierarchy, name)?;
+        }
         let options = Options {
             evictors: args.evictors,
             charge: args.charge.into(),
@@ -253,7 +251,6 @@ impl Levels {
             ..Options::default()
         };
         Ok(Levels {
-            level: level.transpose()?,
             simulator: Simulator::new(&chosen.hierarchy, options)?,
             chosen,
             others: Vec::new(),
@@ -261,28 +258,15 @@ impl Levels {
         })
     }
 
-    fn found(self, args: &SimArgs, points: &[Reference]) -> Findings {
+    fn found(self) -> Findings {
         let mut counts = self.simulator.counts();
         for other in &self.others {
             counts.iter_mut().zip(other).for_each(|(all, part)| all.merge(part));
         }
-        let mut findings = Findings {
-            rows: rows::rows(points, &counts),
-            hierarchy: self.chosen.hierarchy,
-            source: self.chosen.source,
+        Findings {
             skipped: self.simulator.skipped() + self.others_skipped,
+            chosen: self.chosen,
             counts,
-            level: self.level,
-            classes: args.classes,
-            evictors: args.evictors.then_some(args.charge),
-        };
-        findings.sort(args);
-        findings
+        }
     }
-}
-
-pub fn level_named(hierarchy: &Hierarchy, name: &str) -> anyhow::Result<usize> {
-    let names: Vec<&str> = hierarchy.levels.iter().map(|level| level.name.as_str()).collect();
-    let found = names.iter().position(|n| *n == name);
-    found.with_context(|| format!("--level {name}: there are {}", names.join(", ")))
 }

@@ -1,5 +1,6 @@
 //! The options of `sim`.
 use crate::args::PartArgs;
+use crate::tables::args::{SortBy, SymbolArgs};
 use clap::{Args as ArgGroup, ValueEnum};
 use std::ffi::OsString;
 use std::fmt;
@@ -27,18 +28,6 @@ impl FromStr for PcRange {
         }
         Ok(PcRange(low..high))
     }
-}
-
-/// What comes first in the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SortBy {
-    Misses,
-    Accesses,
-    Hits,
-    MissRatio,
-    Evictions,
-    /// Lowest first: module and offset.
-    Address,
 }
 
 #[derive(Clone, Debug, ArgGroup)]
@@ -81,7 +70,7 @@ pub struct ManyArgs {
 }
 
 impl ManyArgs {
-    fn any(&self) -> bool {
+    pub fn any(&self) -> bool {
         !self.sweeps.is_empty() || self.curve || self.reuse
     }
 }
@@ -113,15 +102,6 @@ pub enum Charge {
     Owner,
     /// Every one that touched the line.
     All,
-}
-
-impl Charge {
-    pub fn word(self) -> &'static str {
-        match self {
-            Charge::Owner => "owner",
-            Charge::All => "all",
-        }
-    }
 }
 
 impl From<Charge> for memtrail_simulate::Charge {
@@ -177,10 +157,15 @@ pub struct SimArgs {
     /// Write what was found to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Keep what was found in this file: `memtrail sim FILE` shows it again.
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
     /// Simulate while CMD runs; no recording is kept.
     #[arg(long, requires = "command", conflicts_with_all = ["file", "thread", "from", "to", "order"])]
     pub live: bool,
-    /// The recording.
+    /// The recording, or what was saved.
     #[arg(required_unless_present_any = ["live", "preset"])]
     pub file: Option<PathBuf>,
     /// With --live: the program and its arguments.
@@ -227,6 +212,8 @@ impl SimArgs {
             no_skip: false,
             json: false,
             output: None,
+            save: None,
+            symbols: SymbolArgs::default(),
             live: false,
             file: Some(file),
             command: Vec::new(),

@@ -1,44 +1,41 @@
 //! `sim`: caches, simulated on a recording or while a program runs.
 //!
-//! One file for each concern: what is asked for (`args`), which caches ([`choose`]), what finds it out ([`analyses`], in one pass: [`tee`]; [`singles`]), what gets through to
-//! that ([`feed`]), what counts mean in terms of the program ([`rows`]), and how that is told to people ([`report`]) and to programs ([`json`]; [`many`] for both).
+//! One file for each concern: what is asked for (`args`), which caches ([`choose`]), what finds it out ([`analyses`], in
+//! one pass: [`tee`]), and what gets through to that ([`feed`]). What it found is a result set, as that of the tables.
 pub mod analyses;
 pub mod args;
 pub mod choose;
-pub mod columns;
 pub mod feed;
-pub mod json;
-mod many;
-pub mod report;
-pub mod rows;
-mod singles;
 mod tee;
 
 use crate::args::RecordArgs;
 use crate::dump::{replayed, selection, whole};
-use crate::info::{open, threads, warn_unless_whole, Recording};
+use crate::info::{ending_warning, open, threads, warn_unless_whole, Recording};
+use crate::input::{save, Input};
 use crate::live::{self, Ran};
 use crate::output;
 use crate::progress::Progress;
 use crate::record::{self, Done};
 use crate::say;
+use crate::tables::args::refuse_for_saved;
+use crate::tables::names::Names;
+use crate::tables::results::results as of_measured;
+use crate::tables::run::Measured;
 use analyses::Analyses;
 use anyhow::{bail, Context};
-use args::{Charge, SimArgs};
+use args::SimArgs;
+use choose::Chosen;
 use feed::Feed;
-use memtrail_decode::{PointInfo, Table};
-use memtrail_model::{AccessSink, Kind, Thread};
+use memtrail_decode::PointInfo;
+use memtrail_model::{AccessSink, Thread};
 use memtrail_replay::{accesses, Selection};
-use memtrail_simulate::reuse::{Curve, Histogram};
-use memtrail_simulate::sweep::{SweepConfig, SweepCounts};
-use memtrail_simulate::{Hierarchy, LevelCounts};
+use memtrail_report::{json, text, Counted, Dimension, Missing, ResultSet, Reuse, Run, Source, View};
+use memtrail_simulate::reuse::Curve;
+use memtrail_simulate::sweep::{self, side_by_side, Single, SweepConfig, Swept};
+use memtrail_simulate::LevelCounts;
 use memtrail_trace::Known;
-use rows::{Reference, Row};
-use serde_json::Value;
-use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
-use std::thread::{available_parallelism, ScopedJoinHandle};
+use std::thread::available_parallelism;
 
 const NOTHING: &str = "no access was simulated";
 
@@ -46,64 +43,21 @@ const NOTHING: &str = "no access was simulated";
 const TOP: usize = 20;
 
 /// What was found.
-#[derive(Debug)]
 pub struct Found {
-    /// Accesses that were simulated.
-    pub accesses: u64,
-    pub levels: Option<Findings>,
-    pub sweep: Vec<Swept>,
-    pub curves: Option<Vec<Curve>>,
-    pub reuse: Option<Histogram>,
-    /// Bytes of a line in curves and reuse distances.
-    pub line: u32,
-}
-
-/// What was found of one configuration of a sweep.
-#[derive(Debug)]
-pub struct Swept {
-    pub config: SweepConfig,
-    pub counts: SweepCounts,
-    /// Accesses that were known to repeat others, and not simulated one by one.
-    pub skipped: u64,
+    levels: Option<Findings>,
+    sweep: Vec<Swept>,
+    /// Bytes of a line, and curves.
+    curves: Option<(u32, Vec<Curve>)>,
+    reuse: Option<Reuse>,
 }
 
 /// What the simulation of a hierarchy found.
-#[derive(Debug)]
-pub struct Findings {
-    pub hierarchy: Hierarchy,
-    /// Where the hierarchy is from.
-    pub source: String,
+struct Findings {
+    chosen: Chosen,
     /// Accesses that were known to repeat others, and not simulated one by one.
-    pub skipped: u64,
+    skipped: u64,
     /// By level.
-    pub counts: Vec<LevelCounts>,
-    pub rows: Vec<Row>,
-    /// The level to tell of, if it is not the first.
-    pub level: Option<usize>,
-    pub classes: bool,
-    /// Who evicts whom was asked for, charged to these.
-    pub evictors: Option<Charge>,
-}
-
-impl Findings {
-    /// The level that the figures of a reference are told of.
-    pub fn level_of(&self, kind: Kind) -> usize {
-        self.level.unwrap_or_else(|| rows::first_level(&self.hierarchy, kind))
-    }
-
-    fn sort(&mut self, args: &SimArgs) {
-        let rows = std::mem::take(&mut self.rows);
-        self.rows = rows::sort(rows, args.sort, |kind| self.level_of(kind));
-    }
-
-    /// The levels behind those.
-    pub fn further(&self) -> Vec<usize> {
-        let told: Vec<usize> = self.rows.iter().map(|row| self.level_of(row.reference.kind)).collect();
-        let first = told.iter().copied().min().unwrap_or(0);
-        (first..self.hierarchy.levels.len())
-            .filter(|at| !told.contains(at))
-            .collect()
-    }
+    counts: Vec<LevelCounts>,
 }
 
 pub fn command(args: &SimArgs) -> anyhow::Result<u8> {
@@ -111,6 +65,7 @@ pub fn command(args: &SimArgs) -> anyhow::Result<u8> {
         return output::write(None, &choose::list());
     }
     output::check(args.output.as_deref())?;
+    output::check(args.save.as_deref())?;
     if args.live {
         return run(args);
     }
@@ -118,13 +73,36 @@ pub fn command(args: &SimArgs) -> anyhow::Result<u8> {
         bail!("a command is simulated with --live");
     }
     let path = args.file.as_deref().context("no recording is given")?;
-    let mut reader = open(path)?;
+    let mut reader = match Input::open(path)? {
+        Input::Recording(reader) => reader,
+        Input::Saved(set) => return again(args, path, &set),
+    };
     let mut known = Known::read(&mut reader)?;
     warn_unless_whole(&known.ending);
-    let found = simulate(args, path, &mut reader, &mut known)?;
-    let command = reader.header().command.clone();
-    tell(args, &found, command, Some(path))?;
+    let set = simulate(args, path, &mut reader, &mut known)?;
+    tell(args, &set)?;
+    if !args.json {
+        suggest(args, path);
+    }
     whole(&known)
+}
+
+/// Shows what was saved.
+fn again(args: &SimArgs, path: &Path, set: &ResultSet) -> anyhow::Result<u8> {
+    let mut given = args.part.given(args.limit, &args.pcs, args.flush);
+    given.extend(args.many.sweeps.iter().map(|sweep| format!("--sweep {sweep}")));
+    refuse_for_saved(path, &args.caches, &given)?;
+    let counted = set.run.counted;
+    let classes = match args.classes && !counted.classes {
+        true => Err(Missing::Classes),
+        false => Ok(()),
+    };
+    let evictors = args.evictors.then_some(args.charge.into());
+    let missing = classes.and(evictors.map_or(Ok(()), |charge| counted.has_evictors(charge)));
+    missing.with_context(|| path.display().to_string())?;
+    set.run.warnings.iter().for_each(say::line);
+    tell(args, set).with_context(|| path.display().to_string())?;
+    Ok(0)
 }
 
 /// Simulates while a program runs.
@@ -139,14 +117,16 @@ fn run(args: &SimArgs) -> anyhow::Result<u8> {
         // What went wrong has been said.
         return Ok(status);
     };
-    let found = of_run(args, &done, ran)?;
+    let mut set = of_run(args, &done, ran)?;
     let command = args.command.iter().map(|word| word.to_string_lossy().into_owned());
-    tell(args, &found, command.collect(), None)?;
+    let command = command.collect();
+    set.run.sources = [Source { command, file: None }].into();
+    tell(args, &set)?;
     Ok(status)
 }
 
 /// What was found of a program that has run.
-fn of_run(args: &SimArgs, done: &Done, ran: Ran<Feed<Analyses>>) -> anyhow::Result<Found> {
+fn of_run(args: &SimArgs, done: &Done, ran: Ran<Feed<Analyses>>) -> anyhow::Result<ResultSet> {
     match ran {
         Ran::Recorded(_) if done.totals.accesses == 0 => bail!(NOTHING),
         Ran::Recorded(memory) => of_file(args, &memory.path()),
@@ -155,8 +135,8 @@ fn of_run(args: &SimArgs, done: &Done, ran: Ran<Feed<Analyses>>) -> anyhow::Resu
             if accesses == 0 {
                 bail!(NOTHING);
             }
-            let points = references(&lived.table);
-            Ok(analyses.found(args, accesses, &points))
+            let names = Names::new(&lived.table, args.symbols.options());
+            Ok(results(args, analyses, accesses, lived.table.points(), names))
         }
     }
 }
@@ -186,14 +166,14 @@ fn ended(args: &SimArgs, feed: Feed<Analyses>) -> (Analyses, u64) {
 }
 
 /// Simulates a recording, as far as it is whole.
-pub fn of_file(args: &SimArgs, path: &Path) -> anyhow::Result<Found> {
+pub fn of_file(args: &SimArgs, path: &Path) -> anyhow::Result<ResultSet> {
     let mut reader = open(path)?;
     let mut known = Known::read(&mut reader)?;
     simulate(args, path, &mut reader, &mut known)
 }
 
 /// Simulates a recording.
-fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Known) -> anyhow::Result<Found> {
+fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Known) -> anyhow::Result<ResultSet> {
     let mut analyses = Analyses::new(args)?;
     if args.caches.instructions {
         known.table.number_fetches();
@@ -202,7 +182,7 @@ fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Kno
     // The limit is for accesses that are simulated, whatever else is replayed.
     let limit = if args.pcs.is_empty() { args.limit } else { None };
     let selection = selection(&args.part, limit, known)?;
-    let swept = analyses.by_itself(|configs| singles::simulate(args, configs, path, known, &selection))?;
+    let swept = analyses.by_itself(|configs| one_by_one(args, configs, path, known, &selection))?;
     let progress = progress(known, &selection);
     let several = selection.thread.is_none() && args.limit.is_none() && threads(known, None, path)?.len() > 1;
     let (analyses, accesses) = if let Some(accesses) = swept.filter(|_| analyses.is_done()) {
@@ -217,8 +197,77 @@ fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Kno
     if accesses == 0 {
         bail!("{}: {NOTHING}", path.display());
     }
-    let points = references(&known.table);
-    Ok(analyses.found(args, accesses, &points))
+    let names = Names::new(&known.table, args.symbols.options());
+    let mut set = results(args, analyses, accesses, known.table.points(), names);
+    let source = Source {
+        command: reader.header().command.clone(),
+        file: Some(path.display().to_string()),
+    };
+    set.run.sources = [source].into();
+    set.run.warnings.extend(ending_warning(&known.ending));
+    Ok(set)
+}
+
+/// What was found, with names.
+fn results(args: &SimArgs, analyses: Analyses, accesses: u64, points: &[PointInfo], names: Names) -> ResultSet {
+    let found = analyses.found(args);
+    let run = Run {
+        accesses,
+        selection: args.part.given(args.limit, &args.pcs, args.flush),
+        counted: Counted {
+            classes: args.classes,
+            evictors: args.evictors.then_some(args.charge.into()),
+            ..Counted::default()
+        },
+        ..Run::default()
+    };
+    let set = match found.levels {
+        Some(levels) => {
+            let mut measured = Measured::by_point(levels.chosen, levels.counts, points, names);
+            (measured.accesses, measured.skipped) = (accesses, levels.skipped);
+            of_measured(&measured, &[Dimension::Ref], run)
+        }
+        None => ResultSet {
+            run,
+            ..ResultSet::default()
+        },
+    };
+    ResultSet {
+        sweep: found.sweep,
+        curves: found.curves,
+        reuse: found.reuse,
+        ..set
+    }
+}
+
+/// Simulates each configuration of a sweep by itself, if each thread can be replayed whole and it does not take too long.
+fn one_by_one(
+    args: &SimArgs,
+    configs: &[SweepConfig],
+    path: &Path,
+    known: &Known,
+    selection: &Selection,
+) -> anyhow::Result<Option<(Vec<Swept>, u64)>> {
+    let all = selection.from.is_none() && selection.to.is_none() && args.limit.is_none();
+    if args.no_skip || !args.pcs.is_empty() || args.caches.cores.is_some() || !all {
+        return Ok(None);
+    }
+    let mut threads = threads(known, None, path)?;
+    threads.retain(|&thread| selection.thread.is_none_or(|wanted| wanted.0 == thread));
+    let total = total(known, selection.thread);
+    let progress = Progress::towards(total.saturating_mul(configs.len() as u64));
+    let replay = |mut single: Single| {
+        let mut all = 0;
+        for &thread in &threads {
+            let mut feed = Feed::new(single, Vec::new(), u64::MAX, progress.clone());
+            replay_thread(thread, path, known, selection, &mut feed)?;
+            let (taken, passed) = feed.finish();
+            single = taken;
+            all += passed;
+        }
+        anyhow::Ok((single, all))
+    };
+    sweep::one_by_one(configs, total, replay)
 }
 
 /// Simulates threads that have no cache in common, side by side.
@@ -266,27 +315,6 @@ fn cores() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
-/// Does something with each on all cores. The results come in no order.
-fn side_by_side<T: Sync, R: Send>(all: &[T], one: impl Fn(&T) -> anyhow::Result<R> + Sync) -> anyhow::Result<Vec<R>> {
-    let next = Mutex::new(all.iter());
-    let work = || {
-        let mut done = Vec::new();
-        loop {
-            let item = next.lock().unwrap_or_else(PoisonError::into_inner).next();
-            match item {
-                Some(item) => done.push(one(item)?),
-                None => return anyhow::Ok(done),
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..cores().min(all.len())).map(|_| scope.spawn(work)).collect();
-        let join = |worker: ScopedJoinHandle<'_, _>| worker.join().unwrap_or_else(|panic| resume_unwind(panic));
-        let done: anyhow::Result<Vec<Vec<R>>> = workers.into_iter().map(join).collect();
-        Ok(done?.into_iter().flatten().collect())
-    })
-}
-
 /// How many accesses will be replayed is known unless a part is picked.
 pub fn progress(known: &Known, selection: &Selection) -> Progress {
     if selection.from.is_some() || selection.to.is_some() {
@@ -302,58 +330,28 @@ fn total(known: &Known, thread: Option<Thread>) -> u64 {
     wanted.map(|head| head.accesses).sum()
 }
 
-/// Where points are.
-fn references(table: &Table) -> Vec<Reference> {
-    let reference = |point: &PointInfo| {
-        let place = table.images().place(point.code);
-        Reference {
-            pc: point.pc,
-            code: point.code,
-            place: place.file().map(|file| (file.name(), place.offset)),
-            kind: point.kind,
-        }
+/// Saves and prints what was found.
+fn tell(args: &SimArgs, set: &ResultSet) -> anyhow::Result<()> {
+    save(set, args.save.as_deref())?;
+    let view = match set.levels.is_empty() {
+        true => None,
+        false => Some(View::new(
+            set,
+            &[Dimension::Ref],
+            args.sort.into(),
+            args.level.as_deref(),
+        )?),
     };
-    table.points().iter().map(reference).collect()
-}
-
-/// Prints what was found, and what to ask next.
-fn tell(args: &SimArgs, found: &Found, command: Vec<String>, path: Option<&Path>) -> anyhow::Result<()> {
-    let file = path.map(|path| path.display().to_string());
-    let text = text(args, found, [("command", command.into()), ("file", file.into())]);
-    output::write(args.output.as_deref(), &text)?;
-    if let Some(path) = path.filter(|_| !args.json) {
-        suggest(args, path);
-    }
-    Ok(())
-}
-
-/// What was found, as it is printed; for programs with something about the run.
-fn text<const N: usize>(args: &SimArgs, found: &Found, about: [(&'static str, Value); N]) -> String {
-    if args.json {
-        let mut value = json::found(found, args.top.unwrap_or(usize::MAX));
-        about.into_iter().for_each(|(key, item)| value[key] = item);
-        return format!("{value:#}\n");
-    }
-    let mut parts = Vec::new();
-    if let Some(findings) = &found.levels {
-        let top = args.top.unwrap_or(TOP);
-        let levels = findings.hierarchy.levels.iter().zip(&findings.counts);
-        parts.extend(levels.map(|(level, counts)| report::block(level, counts, findings.classes)));
-        parts.push(report::references(findings, top));
-        if findings.evictors.is_some() {
-            parts.push(report::evictors(findings, top));
+    let (view, classes, evictors) = (view.as_ref(), args.classes, args.evictors);
+    let text = match args.json {
+        true => {
+            let top = args.top.unwrap_or(usize::MAX);
+            format!("{:#}\n", json::sim(set, view, top, classes, evictors))
         }
-    }
-    if !found.sweep.is_empty() {
-        parts.push(many::sweep(&found.sweep));
-    }
-    if let Some(curves) = &found.curves {
-        parts.push(many::curves(found.line, curves));
-    }
-    if let Some(histogram) = &found.reuse {
-        parts.push(many::reuse(histogram));
-    }
-    parts.join("\n")
+        false => text::sim(set, view, args.top.unwrap_or(TOP), classes, evictors),
+    };
+    output::write(args.output.as_deref(), &text)?;
+    Ok(())
 }
 
 /// The next question, about the same caches.

@@ -1,33 +1,17 @@
 //! The options of `refs`, `evictors`, `objects`, `lines` and `competition`.
 use crate::args::PartArgs;
 use crate::sim::args::{CacheArgs, Charge, PcRange};
+use anyhow::bail;
 use clap::{Args as ArgGroup, ValueEnum};
+use memtrail_report::{Dimension, Sort};
 use memtrail_simulate::parse_size;
-use std::path::PathBuf;
-
-/// What rows are told apart by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
-pub enum By {
-    /// An instruction's reads, or its writes.
-    Ref,
-    /// The calls that led there.
-    Callpath,
-    /// The data: a variable, or blocks allocated by the same calls.
-    Object,
-    /// A line of source.
-    Line,
-    Function,
-    /// The innermost loop around.
-    Loop,
-    /// A program or library.
-    Module,
-    Thread,
-    Process,
-}
+use memtrail_symbols::Options;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// What comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Sort {
+pub enum SortBy {
     Misses,
     Accesses,
     Reads,
@@ -37,7 +21,24 @@ pub enum Sort {
     Evictions,
     Writebacks,
     /// In the order of the code, or of names.
+    #[value(alias = "address")]
     Name,
+}
+
+impl From<SortBy> for Sort {
+    fn from(by: SortBy) -> Sort {
+        match by {
+            SortBy::Misses => Sort::Misses,
+            SortBy::Accesses => Sort::Accesses,
+            SortBy::Reads => Sort::Reads,
+            SortBy::Writes => Sort::Writes,
+            SortBy::Hits => Sort::Hits,
+            SortBy::MissRatio => Sort::MissRatio,
+            SortBy::Evictions => Sort::Evictions,
+            SortBy::Writebacks => Sort::Writebacks,
+            SortBy::Name => Sort::Name,
+        }
+    }
 }
 
 #[derive(Clone, Debug, ArgGroup)]
@@ -45,11 +46,11 @@ pub struct TableArgs {
     #[command(flatten)]
     pub caches: CacheArgs,
     /// What rows are told apart by, in this order: ref, callpath, object, line, function, loop, module, thread, process.
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
-    pub by: Vec<By>,
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = dimension)]
+    pub by: Vec<Dimension>,
     /// What comes first.
-    #[arg(long, value_enum, default_value_t = Sort::Misses)]
-    pub sort: Sort,
+    #[arg(long, value_enum, default_value_t = SortBy::Misses)]
+    pub sort: SortBy,
     /// Most rows to print [default: 20; with --json all].
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
@@ -87,7 +88,10 @@ pub struct TableArgs {
     /// Write what was found to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The recording.
+    /// Keep what was found in this file: any table with the same counts can be made of it.
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// The recording, or what was saved.
     pub file: PathBuf,
 }
 
@@ -99,6 +103,52 @@ pub struct EvictorArgs {
     pub charge: Charge,
     #[command(flatten)]
     pub table: TableArgs,
+}
+
+impl TableArgs {
+    /// The options that say what is counted, and how objects are told apart.
+    pub fn selection(&self) -> BTreeSet<String> {
+        let mut given = self.part.given(self.limit, &self.pcs, self.flush);
+        given.extend(self.functions.iter().map(|name| format!("--function {name}")));
+        given.extend(self.wrappers.iter().map(|name| format!("--wrapper {name}")));
+        given.extend(self.depth.map(|depth| format!("--depth {depth}")));
+        given.extend((self.threshold > 0).then(|| format!("--threshold {}", self.threshold)));
+        given
+    }
+
+    /// Saved results are what they are.
+    pub fn refuse_for_saved(&self) -> anyhow::Result<()> {
+        refuse_for_saved(&self.file, &self.caches, &self.selection())
+    }
+}
+
+/// Options about what is simulated need the recording.
+pub fn refuse_for_saved(file: &Path, caches: &CacheArgs, selection: &BTreeSet<String>) -> anyhow::Result<()> {
+    let caches = caches.to_string();
+    let mut given: Vec<&str> = selection.iter().map(String::as_str).collect();
+    given.extend(Some(caches.trim()).filter(|caches| !caches.is_empty()));
+    if !given.is_empty() {
+        let (file, given) = (file.display(), given.join(" "));
+        bail!("{file}: these are saved results, of what was simulated then; {given} needs the recording");
+    }
+    Ok(())
+}
+
+/// What rows can be told apart by.
+fn dimension(text: &str) -> Result<Dimension, String> {
+    const OFFERED: [Dimension; 9] = [
+        Dimension::Ref,
+        Dimension::Callpath,
+        Dimension::Object,
+        Dimension::Line,
+        Dimension::Function,
+        Dimension::Loop,
+        Dimension::Module,
+        Dimension::Thread,
+        Dimension::Process,
+    ];
+    let found = OFFERED.into_iter().find(|dimension| dimension.word() == text);
+    found.ok_or_else(|| format!("there are {}", OFFERED.map(Dimension::word).join(", ")))
 }
 
 /// Where names come from.
@@ -113,6 +163,16 @@ pub struct SymbolArgs {
     /// Take names from files that are not the ones that were recorded.
     #[arg(long)]
     pub force: bool,
+}
+
+impl SymbolArgs {
+    pub fn options(&self) -> Options {
+        Options {
+            sysroot: self.sysroot.clone(),
+            debug_dirs: self.debug_dirs.clone(),
+            force: self.force,
+        }
+    }
 }
 
 fn bytes(text: &str) -> Result<u64, String> {

@@ -1,33 +1,32 @@
 //! `refs`, `evictors`, `objects`, `lines`, `competition`: what caches do, by what the program is made of.
 //!
-//! One replay ([`run`]) through a tagger and a simulator counts by reference point, and by call path, object and thread as far as those are asked for. Rows ([`rows`]) add that up by any list of
-//! dimensions; names come last ([`names`], [`references`], [`objects`], [`scopes`]), for people ([`text`], [`lines`]) or programs ([`json`]).
+//! One replay ([`run`]) through a tagger and a simulator counts by reference point, and by call path, object and thread
+//! as far as those are asked for. [`results`] makes a result set of the counts, with names ([`names`], [`references`],
+//! [`objects`], [`scopes`]). The tables are views of that set, or of one that was saved.
 pub mod args;
 mod feeders;
-mod json;
-mod lines;
 pub mod names;
 mod objects;
 mod processes;
 mod references;
-mod rows;
-mod run;
+pub mod results;
+pub mod run;
 mod scopes;
-mod statics;
+pub mod statics;
 mod tap;
-mod text;
-mod wrappers;
 
 use crate::dump::whole;
-use crate::info::{open, warn_unless_whole};
+use crate::info::{ending_warning, warn_unless_whole, Recording};
+use crate::input::{save, Input};
 use crate::output;
 use crate::say;
 use crate::sim::args::Charge;
-use anyhow::bail;
-use args::{By, TableArgs};
+use anyhow::{bail, Context};
+use args::TableArgs;
+use memtrail_report::{json, lines, text, Counted, Dimension, Missing, ResultSet, Run, Source, View};
+use memtrail_symbols::{Disk, Store, Symbols};
 use memtrail_trace::Known;
-use rows::Rows;
-use run::{Found, Wants};
+use run::Wants;
 use serde_json::Value;
 
 /// Rows in a table, unless told otherwise.
@@ -45,11 +44,11 @@ pub enum Table {
 
 impl Table {
     /// What its rows are told apart by unless told otherwise, and what stands in them without saying so.
-    fn subject(self) -> By {
+    fn subject(self) -> Dimension {
         match self {
-            Table::Refs | Table::Evictors(_) => By::Ref,
-            Table::Objects | Table::Competition => By::Object,
-            Table::Lines => By::Line,
+            Table::Refs | Table::Evictors(_) => Dimension::Ref,
+            Table::Objects | Table::Competition => Dimension::Object,
+            Table::Lines => Dimension::Line,
         }
     }
 
@@ -71,6 +70,18 @@ impl Table {
             premature: self == Table::Competition,
         }
     }
+
+    /// Whether a set has what it shows.
+    fn check(self, counted: Counted) -> Result<(), Missing> {
+        let wants = self.wants();
+        if let Some(charge) = wants.evictors {
+            counted.has_evictors(charge.into())?;
+        }
+        if wants.premature && !counted.premature {
+            return Err(Missing::Premature);
+        }
+        Ok(())
+    }
 }
 
 pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
@@ -78,61 +89,97 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
         [] => vec![table.subject()],
         by => by.to_vec(),
     };
-    if table == Table::Evictors(Charge::All) && by != [By::Ref] {
+    if table == Table::Evictors(Charge::All) && by != [Dimension::Ref] {
         // A line that two references of a row touched would count twice for the row.
         bail!("--charge all counts by reference: it goes with --by ref only");
     }
     output::check(args.output.as_deref())?;
-    let mut reader = open(&args.file)?;
-    let mut known = Known::read(&mut reader)?;
-    warn_unless_whole(&known.ending);
-    let found = run::run(args, &by, table.wants(), &mut reader, &mut known)?;
-    let rows = rows::rows(&found, &by, args.sort);
-    let text = match args.json {
-        true => format!("{:#}\n", as_json(table, args, &found, &rows, &reader.header().command)),
-        false => as_text(table, args, &found, &rows, &by),
+    output::check(args.save.as_deref())?;
+    let (set, whole) = match Input::open(&args.file)? {
+        Input::Recording(mut reader) => {
+            let (set, whole) = simulated(table, args, &by, &mut reader)?;
+            (set, Some(whole))
+        }
+        Input::Saved(set) => {
+            args.refuse_for_saved()?;
+            set.run.warnings.iter().for_each(say::line);
+            (*set, None)
+        }
     };
-    for reason in found.reasons() {
+    save(&set, args.save.as_deref())?;
+    let name = || args.file.display().to_string();
+    table.check(set.run.counted).with_context(name)?;
+    let view = View::new(&set, &by, args.sort.into(), args.level.as_deref()).with_context(name)?;
+    let text = match args.json {
+        true => format!("{:#}\n", as_json(table, args, &view)),
+        false => as_text(table, args, &view),
+    };
+    for reason in &set.run.reasons {
         say::line(format_args!("some names are missing: {reason}"));
     }
     output::write(args.output.as_deref(), &text)?;
+    let Some(whole) = whole else { return Ok(0) };
     if !args.json {
         suggest(table, args);
     }
-    whole(&known)
+    whole
 }
 
-fn as_text(table: Table, args: &TableArgs, found: &Found, rows: &Rows, by: &[By]) -> String {
+/// Results of a recording, and whether it was whole.
+fn simulated(
+    table: Table,
+    args: &TableArgs,
+    by: &[Dimension],
+    reader: &mut Recording,
+) -> anyhow::Result<(ResultSet, anyhow::Result<u8>)> {
+    let mut known = Known::read(reader)?;
+    warn_unless_whole(&known.ending);
+    let measured = run::run(args, by, table.wants(), reader, &mut known)?;
+    let source = Source {
+        command: reader.header().command.clone(),
+        file: Some(args.file.display().to_string()),
+    };
+    let run = Run {
+        sources: [source].into(),
+        selection: args.selection(),
+        counted: Counted {
+            classes: false,
+            evictors: table.wants().evictors.map(Into::into),
+            premature: table.wants().premature,
+            bytes: measured.skipped == 0,
+        },
+        warnings: ending_warning(&known.ending).into_iter().collect(),
+        ..Run::default()
+    };
+    Ok((results::results(&measured, by, run), whole(&known)))
+}
+
+fn as_text(table: Table, args: &TableArgs, view: &View<'_>) -> String {
     let top = args.top.unwrap_or(TOP);
     match table {
-        Table::Refs => text::counts(found, rows, by, top),
-        Table::Evictors(_) => text::evictors(found, rows, by, top),
-        Table::Objects => text::objects(found, rows, by, top),
-        Table::Lines if by == [By::Line] => lines::annotated(found, rows, top),
-        Table::Lines => text::counts(found, rows, by, top),
-        Table::Competition => text::competitors(found, rows, by, top),
+        Table::Refs => text::counts(view, top),
+        Table::Evictors(_) => text::evictors(view, top),
+        Table::Objects => text::objects(view, top),
+        Table::Lines if view.by == [Dimension::Line] => {
+            let store = Store::default();
+            let symbols = Symbols::new(&store, Box::new(Disk), args.symbols.options());
+            lines::annotated(view, top, &|file| {
+                symbols.source(file).map_err(|reason| reason.to_string())
+            })
+        }
+        Table::Lines => text::counts(view, top),
+        Table::Competition => text::competitors(view, top),
     }
 }
 
-fn as_json(table: Table, args: &TableArgs, found: &Found, rows: &Rows, command: &[String]) -> Value {
+fn as_json(table: Table, args: &TableArgs, view: &View<'_>) -> Value {
     let top = args.top.unwrap_or(usize::MAX);
-    let mut value = json::head(found);
-    value["command"] = command.into();
-    value["file"] = args.file.display().to_string().into();
-    let mut list = json::rows(found, rows, table.subject(), top);
+    let value = json::table(view, table.subject(), table.key(), top);
     match table {
-        Table::Evictors(charge) => {
-            value["charge"] = charge.word().into();
-            value["evictors"] = json::pairs(found, &rows.evictors, top);
-        }
-        Table::Competition => {
-            json::losses(found, rows, &mut list);
-            value["pairs"] = json::pairs(found, &rows.premature, top);
-        }
-        Table::Refs | Table::Objects | Table::Lines => {}
+        Table::Evictors(_) => json::with_evictors(value, view, top),
+        Table::Competition => json::with_losses(value, view, table.key(), top),
+        Table::Refs | Table::Objects | Table::Lines => value,
     }
-    value[table.key()] = list;
-    value
 }
 
 /// The next question, about the same caches.

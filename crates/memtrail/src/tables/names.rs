@@ -2,9 +2,9 @@
 //!
 //! Looked up when they are first asked for, and kept. What has no name is called by its module and offset, and why is remembered, for the
 //! report to say once.
-use memtrail_decode::Images;
+use memtrail_decode::{Images, Module as File, Table};
+use memtrail_report::format::base;
 use memtrail_symbols::{Disk, Frame, Location, Module, Options, Reason, Store, Symbols};
-use memtrail_trace::Known;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -19,14 +19,15 @@ pub struct Code {
     pub pc: u64,
     /// The path of its file, and the offset there; nothing if it is of no file.
     pub place: Option<(Rc<str>, u64)>,
+    /// What the file is called.
+    pub called: Option<Rc<str>>,
     pub location: Location,
 }
 
 impl Code {
-    /// The file's name.
+    /// What the file is called: its name, or more where several have that name.
     pub fn module(&self) -> Option<&str> {
-        let (path, _) = self.place.as_ref()?;
-        path.rsplit('/').next()
+        self.called.as_deref()
     }
 
     /// `module+offset`, or the address.
@@ -89,9 +90,31 @@ impl Code {
     }
 }
 
-/// A path's last part.
-pub fn base(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
+/// What files are called: each by its name, those that share it by their paths, and those that share
+/// even that, because a file was built again, by path and build id.
+fn called(files: &[File]) -> HashMap<File, Rc<str>> {
+    let path = |file: &File| String::from_utf8_lossy(&file.path).into_owned();
+    let with_id = |file: &File| {
+        let id = file.build_id.iter().flatten().take(4);
+        format!(
+            "{}@{}",
+            path(file),
+            id.map(|byte| format!("{byte:02x}")).collect::<String>()
+        )
+    };
+    let called = |file: &File| {
+        let others = || files.iter().filter(|other| *other != file);
+        let text = match (
+            others().any(|other| other.name() == file.name()),
+            others().any(|other| other.path == file.path),
+        ) {
+            (_, true) => with_id(file),
+            (true, _) => path(file),
+            _ => file.name(),
+        };
+        (file.clone(), text.into())
+    };
+    files.iter().map(called).collect()
 }
 
 /// Names of everything in a recording.
@@ -99,6 +122,8 @@ pub struct Names {
     pub symbols: Symbols<'static>,
     images: Images,
     build_ids: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// What files are called.
+    called: HashMap<File, Rc<str>>,
     /// By code address.
     codes: RefCell<HashMap<u64, Rc<Code>>>,
     /// Modules that are not there, or not as they were.
@@ -106,14 +131,17 @@ pub struct Names {
 }
 
 impl Names {
-    pub fn new(known: &Known, options: Options) -> Names {
+    pub fn new(table: &Table, options: Options) -> Names {
+        let images = table.images().clone();
+        let files = images.modules().iter().filter(|module| module.path.starts_with(b"/"));
+        let build_ids = files.map(|file| (file.path.clone(), file.build_id.clone())).collect();
         // As long as the program runs there is something to name.
         let store: &'static Store = Box::leak(Box::default());
-        let files = known.modules().iter().filter(|module| module.path.starts_with(b"/"));
         Names {
             symbols: Symbols::new(store, Box::new(Disk), options),
-            images: known.table.images().clone(),
-            build_ids: files.map(|file| (file.path.clone(), file.build_id.clone())).collect(),
+            called: called(images.modules()),
+            images,
+            build_ids,
             codes: RefCell::default(),
             missing: RefCell::default(),
         }
@@ -203,6 +231,7 @@ impl Names {
             code,
             pc: self.images.address(code),
             place: file.map(|file| (String::from_utf8_lossy(&file.path).into(), place.offset)),
+            called: file.and_then(|file| self.called.get(file)).cloned(),
             location: module.map_or_else(Location::default, |module| module.locate(place.offset)),
         }
     }

@@ -1,92 +1,65 @@
 //! What reference points are called, after METRIC: `xz_Read_1` for `xz[k][j]`.
-use super::names::{base, Code};
-use super::run::Found;
+use super::names::Code;
+use super::run::Measured;
 use memtrail_model::Kind;
+use memtrail_report::Reference;
+use memtrail_simulate::{LevelCounts, PointCounts};
 use memtrail_symbols::reference::Access;
 use memtrail_symbols::{Module, Seen, Target};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-/// A reference point, as people know it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
-    pub pc: u64,
-    /// `xz_Read_1`.
-    pub name: String,
-    /// `xz[k][j]`.
-    pub source: Option<String>,
-    /// Nothing had to be guessed.
-    pub certain: bool,
-    /// The variable and the way into it: `xz[][]`.
-    pub variable: Option<String>,
-    pub function: Option<String>,
-    pub line: Option<(String, u32)>,
-    pub module: Option<String>,
-    pub offset: u64,
-    pub kind: Kind,
-}
-
-impl Default for Reference {
-    fn default() -> Reference {
-        Reference {
-            pc: 0,
-            name: String::new(),
-            source: None,
-            certain: false,
-            variable: None,
-            function: None,
-            line: None,
-            module: None,
-            offset: 0,
-            kind: Kind::Read,
-        }
-    }
-}
-
-impl Reference {
-    fn of(code: &Code, pc: u64, kind: Kind) -> Reference {
-        let word = match kind {
-            Kind::Read => "Read",
-            Kind::Write => "Write",
-            Kind::Prefetch => "Prefetch",
-            Kind::Fetch => "Fetch",
-        };
-        Reference {
-            pc,
-            name: format!("{}_{word}", code.address()),
-            source: None,
-            certain: false,
-            variable: None,
-            function: code.function().map(str::to_string),
-            line: code.line().map(|(file, line)| (file.to_string(), line)),
-            module: code.module().map(str::to_string),
-            offset: code.place.as_ref().map_or(code.pc, |place| place.1),
-            kind,
-        }
-    }
-
-    /// File and line, or module and offset.
-    pub fn place(&self) -> String {
-        match (&self.line, &self.module) {
-            (Some((file, line)), _) => format!("{}:{line}", base(file)),
-            (None, Some(module)) => format!("{module}+{:#x}", self.offset),
-            (None, None) => format!("{:#x}", self.pc),
-        }
+/// An instruction's accesses of a kind, before they have a name from the source.
+pub fn of(code: &Code, pc: u64, kind: Kind) -> Reference {
+    let word = match kind {
+        Kind::Read => "Read",
+        Kind::Write => "Write",
+        Kind::Prefetch => "Prefetch",
+        Kind::Fetch => "Fetch",
+    };
+    let line = code.line();
+    Reference {
+        module: code.module().map(str::to_string),
+        offset: code.place.as_ref().map(|place| place.1),
+        kind,
+        name: format!("{}_{word}", code.address()),
+        source: None,
+        certain: false,
+        variable: None,
+        function: code.function().map(str::to_string),
+        file: line.map(|(file, _)| file.to_string()),
+        line: line.map(|(_, line)| line),
+        pc,
+        instance: 0,
     }
 }
 
 /// Points of one function of one module, by address.
 type Members = BTreeMap<(u64, Kind), Vec<usize>>;
 
-/// The names of these points, in their order. They are counted by function, in the order of its code.
-pub fn names(found: &Found, points: &[u32]) -> Vec<Reference> {
-    let info = |i: usize| found.points[points[i] as usize];
-    let mut references: Vec<Reference> = (0..points.len())
-        .map(|i| Reference::of(&found.names.code(info(i).code), info(i).pc, info(i).kind))
+/// The references that points are, by point. Those that did anything are numbered by function, in the order of its code.
+pub fn names(found: &Measured) -> Vec<Reference> {
+    let points = &found.points;
+    let mut used = vec![false; points.len()];
+    for (composite, key) in found.keys.iter().enumerate() {
+        let did = |level: &LevelCounts| {
+            level
+                .points
+                .get(composite)
+                .is_some_and(|c| *c != PointCounts::default())
+        };
+        if let Some(used) = used.get_mut(key.point.index()) {
+            *used |= found.counts.iter().any(did);
+        }
+    }
+    let mut references: Vec<Reference> = points
+        .iter()
+        .map(|point| of(&found.names.code(point.code), point.pc, point.kind))
         .collect();
+    number_instances(&mut references);
     let mut functions: BTreeMap<_, (Rc<Module<'static>>, Members)> = BTreeMap::new();
-    for i in 0..points.len() {
-        let code = found.names.code(info(i).code);
+    for (i, point) in points.iter().enumerate().filter(|(i, _)| used[*i]) {
+        let code = found.names.code(point.code);
         let Some((path, offset)) = &code.place else { continue };
         let Some(module) = found.names.module_of(code.code) else {
             continue;
@@ -100,23 +73,32 @@ pub fn names(found: &Found, points: &[u32]) -> Vec<Reference> {
         // A file may have been built again.
         let key = (path.as_bytes().to_vec(), Rc::as_ptr(&module), entry);
         let (_, members) = functions.entry(key).or_insert_with(|| (module.clone(), Members::new()));
-        members.entry((vaddr, info(i).kind)).or_default().push(i);
+        members.entry((vaddr, point.kind)).or_default().push(i);
     }
     for (module, members) in functions.values() {
-        name_function(found, points, module, members, &mut references);
+        name_function(found, module, members, &mut references);
     }
     references
 }
 
-fn name_function(found: &Found, points: &[u32], module: &Module<'static>, members: &Members, out: &mut [Reference]) {
+/// Of code that is of no file, several instructions may have been at one address: each is a
+/// reference of its own.
+fn number_instances(references: &mut [Reference]) {
+    let mut seen: HashMap<(u64, Kind), u32> = HashMap::new();
+    for reference in references.iter_mut().filter(|reference| reference.module.is_none()) {
+        let next = seen.entry((reference.pc, reference.kind)).or_default();
+        reference.instance = *next;
+        *next += 1;
+    }
+}
+
+fn name_function(found: &Measured, module: &Module<'static>, members: &Members, out: &mut [Reference]) {
     let known = |kind: &Kind| matches!(kind, Kind::Read | Kind::Write);
     let seen: Vec<Seen> = members
         .iter()
         .filter(|((_, kind), _)| known(kind))
         .map(|(&(pc, kind), same)| {
-            let first = same
-                .iter()
-                .find_map(|&i| found.first.get(points[i] as usize).copied().flatten());
+            let first = same.iter().find_map(|&i| found.first.get(i).copied().flatten());
             Seen {
                 pc,
                 access: if kind == Kind::Write {

@@ -1,19 +1,17 @@
 //! One replay of a recording, and everything the tables need of it.
-use super::args::{By, TableArgs};
+use super::args::TableArgs;
 use super::feeders;
 use super::names::{Code, Names};
+use super::processes;
 use super::statics::Statics;
 use super::tap::{First, Tap};
-use super::{processes, wrappers};
 use crate::dump::{replayed, selection};
 use crate::info::Recording;
 use crate::progress::Progress;
-use crate::sim::analyses::level_named;
 use crate::sim::args::Charge;
-use crate::sim::choose::choose;
+use crate::sim::choose::{choose, Chosen};
 use crate::sim::feed::Feed;
 use crate::sim::progress;
-use crate::sim::rows::first_level;
 use anyhow::bail;
 use memtrail_analyze::calls::Tree;
 use memtrail_analyze::objects::{self, Common, Group};
@@ -21,12 +19,13 @@ use memtrail_analyze::patterns::Summary;
 use memtrail_analyze::scopes::Scopes;
 use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
 use memtrail_decode::PointInfo;
-use memtrail_model::Kind;
+use memtrail_model::Point;
 use memtrail_replay::accesses;
+use memtrail_report::{level_named, Dimension};
 use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
-use memtrail_symbols as symbols;
 use memtrail_trace::Known;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -38,19 +37,18 @@ pub struct Wants {
     pub premature: bool,
 }
 
-/// What was found.
-pub struct Found {
+/// What a replay found, in numbers, and what is needed to name them.
+pub struct Measured {
     pub hierarchy: Hierarchy,
     /// Where the hierarchy is from.
     pub source: String,
-    /// The level that the table is about.
-    pub level: usize,
     /// Accesses that were simulated.
     pub accesses: u64,
     pub skipped: u64,
     pub points: Vec<PointInfo>,
     /// By composite.
     pub keys: Vec<Key>,
+    /// Empty if they were not kept.
     pub tallies: Vec<Tally>,
     /// By level and composite.
     pub counts: Vec<LevelCounts>,
@@ -74,38 +72,32 @@ pub struct Found {
 }
 
 /// Which dimensions a tagger must track.
-fn dimensions(by: &[By]) -> Dimensions {
+fn dimensions(by: &[Dimension]) -> Dimensions {
     Dimensions {
-        callpath: by.contains(&By::Callpath),
-        object: by.contains(&By::Object),
-        thread: by.contains(&By::Thread),
-        process: by.contains(&By::Process),
+        callpath: by.contains(&Dimension::Callpath),
+        object: by.contains(&Dimension::Object),
+        thread: by.contains(&Dimension::Thread),
+        process: by.contains(&Dimension::Process),
     }
 }
 
 /// Replays the recording once.
 pub fn run(
     args: &TableArgs,
-    by: &[By],
+    by: &[Dimension],
     wants: Wants,
     reader: &mut Recording,
     known: &mut Known,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<Measured> {
     let chosen = choose(&args.caches)?;
-    let level = match &args.level {
-        Some(name) => level_named(&chosen.hierarchy, name)?,
-        None => 0,
-    };
+    if let Some(name) = &args.level {
+        level_named(&chosen.hierarchy, name)?;
+    }
     if args.caches.instructions {
         known.table.number_fetches();
     }
     let known = &*known;
-    let options = symbols::Options {
-        sysroot: args.symbols.sysroot.clone(),
-        debug_dirs: args.symbols.debug_dirs.clone(),
-        force: args.symbols.force,
-    };
-    let names = Rc::new(Names::new(known, options));
+    let names = Rc::new(Names::new(&known.table, args.symbols.options()));
     let pcs: Vec<Range<u64>> = args.pcs.iter().map(|range| range.0.clone()).collect();
     let points = points_of(&args.functions, &names, known.table.points())?;
     let simulator = Simulator::new(
@@ -120,7 +112,7 @@ pub fn run(
     )?;
     let dimensions = dimensions(by);
     let objects = objects::Options {
-        wrapper: Some(wrappers::judge(names.clone(), &args.wrappers)),
+        wrapper: Some(wrappers(names.clone(), &args.wrappers)),
         depth: args.depth.unwrap_or(usize::MAX),
         threshold: args.threshold,
         allocators: allocators(&known.names),
@@ -135,7 +127,7 @@ pub fn run(
         let texts = texts.clone();
         tagger = tagger.with_variables(statics.watch(move |text| texts.text(text).map(<[u8]>::to_vec)));
     }
-    let tap = Tap::new(tagger, by.contains(&By::Loop));
+    let tap = Tap::new(tagger, by.contains(&Dimension::Loop));
     // The limit is for accesses that are simulated, whatever else is replayed.
     let limit = if pcs.is_empty() && points.is_empty() {
         args.limit
@@ -166,8 +158,7 @@ pub fn run(
     let noted = |group: &Group| group.objects > 0 && !matches!(group.common, Common::Stack { .. });
     let unnoted = dimensions.object && !tagger.objects().groups().iter().any(noted);
     let skipped = tagger.sink().skipped();
-    Ok(Found {
-        level,
+    Ok(Measured {
         accesses,
         skipped,
         points: known.table.points().to_vec(),
@@ -187,6 +178,21 @@ pub fn run(
         processes: processes::names(known),
         hierarchy: chosen.hierarchy,
         source: chosen.source,
+    })
+}
+
+/// Says of call sites whether they lie in a wrapper; `named` are those that the user names.
+fn wrappers(names: Rc<Names>, named: &[String]) -> objects::Wrapper {
+    let named = named.to_vec();
+    let known: RefCell<HashMap<u64, bool>> = RefCell::default();
+    Box::new(move |site| {
+        let known_already = known.borrow().get(&site).copied();
+        known_already.unwrap_or_else(|| {
+            let codes = names.code(site).inlined();
+            let wrapper = codes.iter().all(|code| code.location.is_wrapper(&named));
+            known.borrow_mut().insert(site, wrapper);
+            wrapper
+        })
     })
 }
 
@@ -219,21 +225,45 @@ fn points_of(functions: &[String], names: &Names, points: &[PointInfo]) -> anyho
     Ok(points.iter().map(is_wanted).collect())
 }
 
-impl Found {
+impl Measured {
+    /// Of a simulation that counts by reference point and nothing else.
+    pub fn by_point(chosen: Chosen, counts: Vec<LevelCounts>, points: &[PointInfo], names: Names) -> Measured {
+        let key = |point| Key {
+            point: Point(point),
+            node: Key::NONE,
+            group: Key::NONE,
+            thread: Key::NONE,
+            process: Key::NONE,
+        };
+        Measured {
+            hierarchy: chosen.hierarchy,
+            source: chosen.source,
+            accesses: 0,
+            skipped: 0,
+            points: points.to_vec(),
+            keys: (0..points.len() as u32).map(key).collect(),
+            tallies: Vec::new(),
+            counts,
+            tree: Tree::default(),
+            groups: Vec::new(),
+            patterns: Vec::new(),
+            statics: Statics::default(),
+            first: Vec::new(),
+            scopes: Scopes::new(&[], &[]),
+            names: Rc::new(names),
+            unnoted: false,
+            wrappers: Vec::new(),
+            texts: Rc::default(),
+            processes: BTreeMap::new(),
+        }
+    }
+
     /// Why some names are missing.
     pub fn reasons(&self) -> Vec<String> {
         let unnoted = "the recording does not tell what was allocated and mapped: objects are unknown";
         let mut reasons: Vec<String> = self.unnoted.then(|| unnoted.to_string()).into_iter().collect();
         reasons.extend(self.names.reasons());
         reasons
-    }
-
-    /// How many objects a group has. A variable is one, in however many pieces it was mapped.
-    pub fn blocks(&self, group: u32) -> u64 {
-        match self.statics.variables.contains_key(&group) {
-            true => 1,
-            false => self.groups.get(group as usize).map_or(0, |about| about.objects),
-        }
     }
 
     /// A text that notes refer to.
@@ -244,33 +274,12 @@ impl Found {
 
     /// Whether the function of one frame only passes on what an allocator gives it.
     pub fn is_wrapper(&self, code: &Code) -> bool {
-        wrappers::wraps(code, &self.wrappers)
+        code.location.is_wrapper(&self.wrappers)
     }
 
-    /// The first level that accesses of a kind come to.
-    pub fn first_level(&self, kind: Kind) -> usize {
-        first_level(&self.hierarchy, kind)
-    }
-
-    /// The bytes of a group's objects: of a variable its own, of others the most that there were at a time.
-    pub fn object_bytes(&self, group: u32) -> Option<u64> {
-        if let Some(variable) = self.statics.variables.get(&group) {
-            return Some(variable.bytes);
-        }
-        let about = self.groups.get(group as usize)?;
-        // How much of a stack is one is not known.
-        let sized = about.objects > 0 && about.common.kind() != objects::Kind::Stack;
-        sized.then_some(about.most_live_bytes)
-    }
-
-    /// The bytes of an element: of an array its element's, of others those that most blocks have.
-    pub fn element_bytes(&self, group: u32) -> Option<u64> {
-        if let Some(variable) = self.statics.variables.get(&group) {
-            return variable.ty.as_ref().and_then(|ty| ty.element().size);
-        }
-        let about = self.groups.get(group as usize)?;
-        about
-            .element_bytes()
-            .filter(|_| about.common.kind() != objects::Kind::Stack)
+    /// The innermost loop around a point.
+    pub fn loop_of(&self, point: Point) -> Option<u32> {
+        let point = self.points.get(point.index())?;
+        self.scopes.innermost(point.code)
     }
 }

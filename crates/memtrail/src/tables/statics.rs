@@ -5,10 +5,11 @@
 //!
 //! **Idea.** A piece that comes from a file tells how far the module was moved. That is kept for each address space, and whatever is mapped where a known
 //! module's data belongs has its variables.
-use super::names::{base, Names};
+use super::names::Names;
 use memtrail_analyze::objects::{Kind, Objects};
 use memtrail_analyze::tagger::{self, ThreadLocal};
 use memtrail_model::Note;
+use memtrail_report::format::base;
 use memtrail_symbols::{Module, Place, Segment, Tls, Type};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -19,6 +20,8 @@ pub struct Variable {
     pub name: String,
     /// The path of its module.
     pub module: Rc<str>,
+    /// Where the linker put it; nothing if every thread has its own, or if it is the rest of the module's data.
+    pub vaddr: Option<u64>,
     pub bytes: u64,
     pub ty: Option<Rc<Type>>,
 }
@@ -88,6 +91,10 @@ impl Statics {
             let about = Variable {
                 name: variable.name.clone(),
                 module: shown.clone(),
+                vaddr: match variable.place {
+                    Place::Static(vaddr) => Some(vaddr),
+                    Place::Tls(_) => None,
+                },
                 bytes: variable.size,
                 ty: variable.ty.clone(),
             };
@@ -110,6 +117,7 @@ impl Statics {
         let about = Variable {
             name: format!("[data of {}]", base(&shown)),
             module: shown.clone(),
+            vaddr: None,
             bytes: module.segments().iter().filter(|s| s.writable).map(|s| s.memsz).sum(),
             ty: None,
         };

@@ -26,12 +26,14 @@ use cache::Cache;
 use dwell::Dwell;
 use machine::{LevelState, Machine, Origin};
 use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Repeat, Thread};
+use serde::{Deserialize, Serialize};
 use stream::Stream;
 use users::Users;
 use warp::Watch;
 
 /// To whom an eviction is charged where it is told who evicts whom.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Charge {
     /// The reference point that brought the line in.
     #[default]

@@ -3,9 +3,10 @@ use super::{CurvePoint, Reuse};
 use crate::config::{ConfigError, Policy, Shared};
 use crate::sweep::{grid, Sweep, SweepConfig};
 use memtrail_model::{Access, AccessSink, Thread};
+use serde::{Deserialize, Serialize};
 
 /// A curve: LRU caches of ascending size.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Curve {
     /// None: fully associative.
     pub ways: Option<u32>,

@@ -1,10 +1,11 @@
 //! How often each reuse distance was seen.
 use crate::counts::Requests;
 use crate::sweep::SweepCounts;
+use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 
 /// Touches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Touches {
     pub reads: u64,
     pub writes: u64,
@@ -33,7 +34,7 @@ pub struct Bucket {
 }
 
 /// The misses of a fully associative LRU cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CurvePoint {
     /// Bytes.
     pub size: u64,

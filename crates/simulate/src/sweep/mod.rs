@@ -26,25 +26,28 @@ mod plan;
 mod rounds;
 mod shapes;
 mod single;
+mod singles;
 pub(crate) mod spaces;
 mod stage;
 mod tally;
 mod workers;
 
 pub use single::Single;
+pub use singles::{one_by_one, side_by_side, Swept};
 
 use crate::config::{ConfigError, Hierarchy, Level, Policy, Shared};
 use crate::counts::Requests;
 use crate::draft::show_size;
 use front::{Batch, Common, Front};
 use memtrail_model::{Access, AccessSink, Thread};
+use serde::{Deserialize, Serialize};
 use spaces::Spaces;
 use std::fmt;
 use std::ops::AddAssign;
 use workers::{Caches, Workers};
 
 /// One configuration of a sweep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SweepConfig {
     /// Bytes.
     pub size: u64,
@@ -70,7 +73,8 @@ impl SweepConfig {
         self.size / (u64::from(self.line) * u64::from(self.ways))
     }
 
-    fn check(&self) -> Result<(), ConfigError> {
+    /// Whether this makes sense.
+    pub fn check(&self) -> Result<(), ConfigError> {
         let mut level = Level::new(self.to_string(), self.size, self.line, self.ways);
         level.policy = self.policy;
         Hierarchy::of(vec![level]).check()?;
@@ -142,7 +146,7 @@ pub fn grid(sizes: &[u64], lines: &[u32], ways: &[u32], policy: Policy) -> Vec<S
 }
 
 /// What a configuration did. Prefetches bring lines in but are not counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepCounts {
     pub reads: Requests,
     pub writes: Requests,

@@ -19,10 +19,11 @@ pub struct Columns {
 const GAP: &str = "  ";
 
 impl Columns {
-    pub fn new(head: &[(&str, Align)]) -> Columns {
+    pub fn new<S: Into<String>>(head: impl IntoIterator<Item = (S, Align)>) -> Columns {
+        let (names, aligns) = head.into_iter().map(|(name, align)| (name.into(), align)).unzip();
         Columns {
-            aligns: head.iter().map(|(_, align)| *align).collect(),
-            rows: vec![head.iter().map(|(name, _)| name.to_string()).collect()],
+            aligns,
+            rows: vec![names],
         }
     }
 
@@ -67,7 +68,7 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest() {
-        let mut columns = Columns::new(&[("name", Align::Left), ("n", Align::Right), ("word", Align::Left)]);
+        let mut columns = Columns::new([("name", Align::Left), ("n", Align::Right), ("word", Align::Left)]);
         assert!(columns.is_empty());
         columns.row(vec!["a".into(), "1,000".into(), "x".into()]);
         columns.row(vec!["longer".into(), "7".into(), String::new()]);

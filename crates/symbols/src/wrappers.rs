@@ -1,33 +1,21 @@
 //! Which functions only pass on what an allocator gives them.
 //!
-//! An object is what the program asked for where it asked for it, and that is seldom the call of malloc itself: it is in a function that checks for failure, in
-//! `operator new`, in a container. Calls from such functions do not count in an object's call path: those that the user names, those whose name says that they
-//! allocate, and code of a language's library. Functions that were inlined count as if they had been called, so that the answer does not depend on what the compiler inlined.
-use super::names::{Code, Names};
-use memtrail_analyze::objects::Wrapper;
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::rc::Rc;
+//! An object is what the program asked for where it asked for it, and that is seldom the call of malloc itself: it is in
+//! a function that checks for failure, in `operator new`, in a container. Calls from such functions do not count in an
+//! object's call path: those that the user names, those whose name says that they allocate, and code of a language's
+//! library. Functions that were inlined count as if they had been called, so that the answer does not depend on what
+//! the compiler inlined.
+use crate::Location;
 
-/// Says of call sites whether they lie in a wrapper.
-pub fn judge(names: Rc<Names>, named: &[String]) -> Wrapper {
-    let named = named.to_vec();
-    let known: RefCell<HashMap<u64, bool>> = RefCell::default();
-    Box::new(move |site| {
-        let known_already = known.borrow().get(&site).copied();
-        known_already.unwrap_or_else(|| {
-            let wrapper = names.code(site).inlined().iter().all(|code| wraps(code, &named));
-            known.borrow_mut().insert(site, wrapper);
-            wrapper
-        })
-    })
-}
-
-/// Whether the function of one frame only passes on what an allocator gives it; `named` are those of which the user says so.
-pub fn wraps(code: &Code, named: &[String]) -> bool {
-    let of_library = code.location.frames.first().is_some_and(|frame| frame.is_library());
-    let by_name = |function: &str| named.iter().any(|name| name == function) || allocates(function);
-    of_library || code.function().is_some_and(by_name)
+impl Location {
+    /// Whether the function of its innermost frame only passes on what an allocator gives it; `named` are those of which
+    /// the user says so.
+    pub fn is_wrapper(&self, named: &[String]) -> bool {
+        let of_library = self.frames.first().is_some_and(|frame| frame.is_library());
+        let by_name = |function: &str| named.iter().any(|name| name == function) || allocates(function);
+        let inlined = self.user_frame().and_then(|frame| frame.function.as_deref());
+        of_library || inlined.or(self.function.as_deref()).is_some_and(by_name)
+    }
 }
 
 /// Whether a function's name says that it allocates.

@@ -1,40 +1,44 @@
 //! Annotated source: what each line did, beside its text.
-use super::names::base;
-use super::rows::{Cell, Row, Rows};
-use super::run::Found;
-use crate::format::thousands;
-use crate::sim::columns::{Align, Columns};
-use crate::sim::report::shown_miss_ratio;
+use crate::columns::{Align, Columns};
+use crate::entry::Entry;
+use crate::format::{base, thousands};
+use crate::levels::shown_miss_ratio;
+use crate::set::Row;
+use crate::view::View;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// Gives the text of a source file, or says why it is not there.
+pub type Sources<'t> = &'t dyn Fn(&str) -> Result<Rc<str>, String>;
 
 /// Lines shown around one that did something.
 const CONTEXT: u32 = 2;
 
-fn line_of(row: &Row) -> Option<(&str, u32)> {
-    row.cells.iter().find_map(|cell| match cell {
-        Cell::Line(Some((file, line))) => Some((file.as_str(), *line)),
+fn line_of<'s>(view: &View<'s>, row: &Row) -> Option<(&'s str, u32)> {
+    view.entries(row).find_map(|entry| match entry {
+        Entry::Line(Some(at)) => Some((at.file.as_str(), at.line)),
         _ => None,
     })
 }
 
 /// Figures of a line.
-fn figures(found: &Found, row: Option<&Row>) -> Vec<String> {
-    let levels = found.hierarchy.levels.len();
+fn figures(view: &View<'_>, row: Option<&Row>) -> Vec<String> {
+    let levels = view.hierarchy().levels.len();
     let Some(row) = row else {
         return vec![String::new(); 2 + levels];
     };
     let mut figures = vec![thousands(row.accesses())];
     figures.extend(row.levels.iter().map(|counts| thousands(counts.misses)));
-    figures.push(shown_miss_ratio(&row.levels[found.level]));
+    figures.push(shown_miss_ratio(view.counts(row)));
     figures
 }
 
 /// The first `top` rows, file by file, with what stands around them.
-pub fn annotated(found: &Found, rows: &Rows, top: usize) -> String {
+pub fn annotated(view: &View<'_>, top: usize, sources: Sources<'_>) -> String {
     let mut files: Vec<(&str, BTreeSet<u32>)> = Vec::new();
     let mut unknown = Vec::new();
-    for row in rows.rows.iter().take(top) {
-        let Some((file, line)) = line_of(row) else {
+    for row in view.rows.iter().take(top) {
+        let Some((file, line)) = line_of(view, row) else {
             unknown.push(row);
             continue;
         };
@@ -45,33 +49,39 @@ pub fn annotated(found: &Found, rows: &Rows, top: usize) -> String {
     }
     let mut text = String::new();
     for (file, shown) in files {
-        let with_lines = rows.rows.iter().filter_map(|row| Some((line_of(row)?, row)));
+        let with_lines = view.rows.iter().filter_map(|row| Some((line_of(view, row)?, row)));
         let lines = with_lines
             .filter(|((other, _), _)| *other == file)
             .map(|((_, line), row)| (line, row));
-        text += &format!("{file}\n{}\n", of_file(found, file, &shown, &lines.collect()));
+        text += &format!("{file}\n{}\n", of_file(view, file, sources, &shown, &lines.collect()));
     }
     for row in unknown {
-        let counts = figures(found, Some(row)).join("  ");
+        let counts = figures(view, Some(row)).join("  ");
         text += &format!("code of which no line is known: {counts}\n");
     }
     text
 }
 
-fn of_file(found: &Found, file: &str, asked: &BTreeSet<u32>, lines: &BTreeMap<u32, &Row>) -> String {
-    let source = found.names.symbols.source(file);
+fn of_file(
+    view: &View<'_>,
+    file: &str,
+    sources: Sources<'_>,
+    asked: &BTreeSet<u32>,
+    lines: &BTreeMap<u32, &Row>,
+) -> String {
+    let source = sources(file);
     let mut head: Vec<(String, Align)> = vec![("accesses".to_string(), Align::Right)];
     let misses = |level: &memtrail_simulate::Level| (format!("{} misses", level.name), Align::Right);
-    head.extend(found.hierarchy.levels.iter().map(misses));
+    head.extend(view.hierarchy().levels.iter().map(misses));
     head.push(("miss ratio".to_string(), Align::Right));
     head.push(("line".to_string(), Align::Right));
     let note = match &source {
         Ok(_) => base(file).to_string(),
-        Err(reason) => reason.to_string(),
+        Err(reason) => reason.clone(),
     };
     head.push((note, Align::Left));
-    let head: Vec<(&str, Align)> = head.iter().map(|(name, align)| (name.as_str(), *align)).collect();
-    let mut columns = Columns::new(&head);
+    let width = head.len();
+    let mut columns = Columns::new(head);
     let texts: Vec<&str> = source
         .as_deref()
         .map_or_else(|_| Vec::new(), |text| text.lines().collect());
@@ -80,8 +90,8 @@ fn of_file(found: &Found, file: &str, asked: &BTreeSet<u32>, lines: &BTreeMap<u3
     for &line in asked {
         let from = line.saturating_sub(CONTEXT).max(shown + 1).min(line);
         if shown > 0 && from > shown + 1 && last > 0 {
-            let mut gap = vec![String::new(); head.len()];
-            gap[head.len() - 1] = "...".to_string();
+            let mut gap = vec![String::new(); width];
+            gap[width - 1] = "...".to_string();
             columns.row(gap);
         }
         let to = if last == 0 {
@@ -95,7 +105,7 @@ fn of_file(found: &Found, file: &str, asked: &BTreeSet<u32>, lines: &BTreeMap<u3
             if at > line && asked.contains(&at) {
                 break;
             }
-            let mut row = figures(found, lines.get(&at).copied());
+            let mut row = figures(view, lines.get(&at).copied());
             row.push(at.to_string());
             row.push(
                 texts

@@ -1,16 +1,12 @@
 //! Sweeps, curves and reuse distances, for people and for programs.
-use super::columns::{Align, Columns};
-use super::report::{ratio, shown_ratio};
-use super::Swept;
-use crate::format::thousands;
+use crate::columns::{Align, Columns};
+use crate::format::{percent, ratio, shown_ratio, thousands};
+use crate::set::Reuse;
 use memtrail_simulate::config::Policy;
-use memtrail_simulate::reuse::{Bucket, Curve, CurvePoint, Histogram};
+use memtrail_simulate::reuse::{Curve, CurvePoint};
 use memtrail_simulate::show_size;
-use memtrail_simulate::sweep::{SweepConfig, SweepCounts};
+use memtrail_simulate::sweep::{SweepConfig, SweepCounts, Swept};
 use serde_json::{json, Value};
-
-/// Buckets of distances in JSON: each power of two is divided into `1 << FINE`.
-const FINE: u32 = 3;
 
 fn policy(config: &SweepConfig) -> &'static str {
     if config.policy == Policy::Fifo {
@@ -25,7 +21,7 @@ pub fn sweep(found: &[Swept]) -> String {
     let mut head = ["size", "line", "ways"].map(right).to_vec();
     head.push(("policy", Align::Left));
     head.extend(["misses", "miss ratio", "read misses", "write misses"].map(right));
-    let mut columns = Columns::new(&head);
+    let mut columns = Columns::new(head);
     for Swept { config, counts, .. } in found {
         let total = counts.total();
         columns.row(vec![
@@ -80,10 +76,9 @@ pub fn curves(line: u32, curves: &[Curve]) -> String {
         Some(1) => "direct-mapped".to_string(),
         Some(ways) => format!("{ways} ways"),
     };
-    let names: Vec<String> = curves.iter().map(name).collect();
-    let mut head = vec![("size", Align::Right)];
-    head.extend(names.iter().map(|name| (name.as_str(), Align::Right)));
-    let mut columns = Columns::new(&head);
+    let mut head = vec![("size".to_string(), Align::Right)];
+    head.extend(curves.iter().map(|curve| (name(curve), Align::Right)));
+    let mut columns = Columns::new(head);
     let mut sizes: Vec<u64> = curves.iter().flat_map(|c| c.points.iter().map(|p| p.size)).collect();
     sizes.sort_unstable();
     sizes.dedup();
@@ -114,44 +109,37 @@ pub fn curves_json(line: u32, curves: &[Curve]) -> Value {
     json!({"line": line, "curves": curves.iter().map(curve).collect::<Value>()})
 }
 
-/// By powers of two.
-pub fn reuse(histogram: &Histogram) -> String {
-    let all = histogram.touches().total();
+/// By powers of two: buckets that begin at one are put together with those up to the next.
+pub fn reuse(reuse: &Reuse) -> String {
+    let all = reuse.touches.total();
     let right = |name| (name, Align::Right);
-    let mut columns = Columns::new(&["distance", "reads", "writes", "percent", "so far"].map(right));
+    let mut columns = Columns::new(["distance", "reads", "writes", "percent", "so far"].map(right));
+    let percent = |part: u64| percent(part, all.max(1));
     let mut sum = 0;
-    let percent = |part: u64| format!("{:.2}", part as f64 * 100.0 / all.max(1) as f64);
-    for Bucket { from, to, touches } in histogram.buckets(0) {
-        sum += touches.total();
-        let range = match from == to {
-            true => thousands(from),
-            false => format!("{} to {}", thousands(from), thousands(to)),
+    let mut buckets = reuse.buckets.iter().peekable();
+    while let Some(&(mut whole)) = buckets.next() {
+        while let Some(more) = buckets.next_if(|next| !next.from.is_power_of_two()) {
+            whole.to = more.to;
+            whole.reads += more.reads;
+            whole.writes += more.writes;
+        }
+        let touches = whole.reads + whole.writes;
+        sum += touches;
+        let range = match whole.from == whole.to {
+            true => thousands(whole.from),
+            false => format!("{} to {}", thousands(whole.from), thousands(whole.to)),
         };
-        let (reads, writes) = (thousands(touches.reads), thousands(touches.writes));
-        columns.row(vec![range, reads, writes, percent(touches.total()), percent(sum)]);
+        let (reads, writes) = (thousands(whole.reads), thousands(whole.writes));
+        columns.row(vec![range, reads, writes, percent(touches), percent(sum)]);
     }
-    let never = histogram.never();
-    let (reads, writes) = (thousands(never.reads), thousands(never.writes));
+    let first = reuse.first;
     columns.row(vec![
         "first touch".to_string(),
-        reads,
-        writes,
-        percent(never.total()),
-        percent(sum + never.total()),
+        thousands(first.reads),
+        thousands(first.writes),
+        percent(first.total()),
+        percent(sum + first.total()),
     ]);
-    format!(
-        "other lines of {} bytes touched between two touches of a line\n{columns}",
-        histogram.line()
-    )
-}
-
-pub fn reuse_json(histogram: &Histogram) -> Value {
-    let bucket = |b: &Bucket| json!({"from": b.from, "to": b.to, "reads": b.touches.reads, "writes": b.touches.writes});
-    let (all, never) = (histogram.touches(), histogram.never());
-    json!({
-        "line": histogram.line(),
-        "touches": {"reads": all.reads, "writes": all.writes},
-        "first": {"reads": never.reads, "writes": never.writes},
-        "buckets": histogram.buckets(FINE).iter().map(bucket).collect::<Value>(),
-    })
+    let line = reuse.line;
+    format!("other lines of {line} bytes touched between two touches of a line\n{columns}")
 }

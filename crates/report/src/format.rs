@@ -13,6 +13,26 @@ pub fn thousands(n: u64) -> String {
     out
 }
 
+/// A path's last part.
+pub fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// A part of a whole, if there is one.
+pub fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// A ratio, or what is missing for one.
+pub fn shown_ratio(ratio: Option<f64>, missing: &str) -> String {
+    ratio.map_or_else(|| missing.to_string(), |ratio| format!("{ratio:.5}"))
+}
+
+/// A share in percent.
+pub fn percent(part: u64, whole: u64) -> String {
+    ratio(part, whole).map_or_else(|| "-".to_string(), |share| format!("{:.2}", 100.0 * share))
+}
+
 /// Bytes with a unit.
 pub fn bytes(n: u64) -> String {
     let mut value = n as f64;

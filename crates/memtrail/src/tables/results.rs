@@ -1,0 +1,168 @@
+//! Results of what was measured: counts by composite become rows of a set, and numbers get their names.
+use super::objects;
+use super::references;
+use super::run::Measured;
+use super::scopes;
+use memtrail_analyze::tagger::Key;
+use memtrail_model::Kind;
+use memtrail_report::{Dimension, Entry, Function, LevelTotals, Process, Reference, ResultSet, Row, Run, SourceLine};
+use memtrail_simulate::PointCounts;
+use std::collections::{HashMap, HashSet};
+
+/// The ids of one dimension.
+#[derive(Default)]
+struct Dictionary {
+    entries: Vec<Entry>,
+    /// By what entries are told apart by.
+    ids: HashMap<(String, u64, String), u32>,
+    /// By number of the point, node, group or thread.
+    known: HashMap<u32, u32>,
+}
+
+impl Dictionary {
+    fn id(&mut self, number: u32, entry: impl FnOnce() -> Entry) -> u32 {
+        if let Some(&id) = self.known.get(&number) {
+            return id;
+        }
+        let entry = entry();
+        let next = self.entries.len() as u32;
+        let id = *self.ids.entry(entry.key()).or_insert(next);
+        if id == next {
+            self.entries.push(entry);
+        } else {
+            self.entries[id as usize].merge(entry);
+        }
+        self.known.insert(number, id);
+        id
+    }
+}
+
+/// What is needed to name anything.
+struct Naming<'m> {
+    measured: &'m Measured,
+    /// By point, if references are asked for.
+    references: Vec<Reference>,
+    /// The keys of calls that wrappers without a telling name make.
+    busy: HashSet<String>,
+}
+
+impl Naming<'_> {
+    /// The number that a dimension's id depends on.
+    fn number(&self, dimension: Dimension, key: &Key) -> u32 {
+        match dimension {
+            Dimension::Loop => self.measured.loop_of(key.point).unwrap_or(Key::NONE),
+            Dimension::Callpath => key.node,
+            Dimension::Object => key.group,
+            Dimension::Thread => key.thread,
+            Dimension::Process => key.process,
+            _ => key.point.0,
+        }
+    }
+
+    fn entry(&self, dimension: Dimension, key: &Key) -> Entry {
+        let found = self.measured;
+        let point = found.points.get(key.point.index());
+        let code = found.names.code(point.map_or(0, |point| point.code));
+        match dimension {
+            Dimension::Ref => match self.references.get(key.point.index()) {
+                Some(reference) => Entry::Ref(Box::new(reference.clone())),
+                None => Entry::Ref(Box::new(references::of(&code, code.pc, Kind::Read))),
+            },
+            Dimension::Callpath => Entry::Callpath(objects::path(&objects::calls(found, key.node))),
+            Dimension::Object => Entry::Object(Box::new(objects::named(found, key.group, &self.busy))),
+            Dimension::Line => Entry::Line(code.line().map(|(file, line)| SourceLine {
+                file: file.to_string(),
+                line,
+            })),
+            Dimension::Function => Entry::Function(Function {
+                name: code.function_or_address(),
+                module: code.module().map(str::to_string),
+            }),
+            Dimension::Loop => Entry::Loop(found.loop_of(key.point).map(|number| scopes::named(found, number))),
+            Dimension::Module => Entry::Module(code.module().unwrap_or("[generated code]").to_string()),
+            Dimension::Thread => Entry::Thread(key.thread),
+            Dimension::Process => Entry::Process(Process {
+                serial: key.process,
+                name: found.processes.get(&key.process).cloned().unwrap_or_default(),
+            }),
+            // What --by does not offer.
+            Dimension::Block | Dimension::Field => unreachable!("rows by {dimension}"),
+        }
+    }
+}
+
+/// What was measured, by `by`; how it came about is told by `run`, but for what is known here.
+pub fn results(found: &Measured, by: &[Dimension], run: Run) -> ResultSet {
+    let dimensions = Dimension::with_implied(by);
+    let naming = Naming {
+        measured: found,
+        references: match dimensions.contains(&Dimension::Ref) {
+            true => references::names(found),
+            false => Vec::new(),
+        },
+        busy: objects::busy_calls(found),
+    };
+    let mut dictionaries: Vec<Dictionary> = dimensions.iter().map(|_| Dictionary::default()).collect();
+    let mut numbers: HashMap<Vec<u32>, u32> = HashMap::new();
+    let mut rows: Vec<Row> = Vec::new();
+    let mut row_of = Vec::with_capacity(found.keys.len());
+    for (composite, key) in found.keys.iter().enumerate() {
+        let dictionaries = dimensions.iter().zip(&mut dictionaries);
+        let id = |(&dimension, dictionary): (&Dimension, &mut Dictionary)| {
+            dictionary.id(naming.number(dimension, key), || naming.entry(dimension, key))
+        };
+        let ids: Vec<u32> = dictionaries.map(id).collect();
+        let row = *numbers.entry(ids.clone()).or_insert(rows.len() as u32);
+        if row as usize == rows.len() {
+            rows.push(Row {
+                key: ids,
+                levels: vec![PointCounts::default(); found.counts.len()],
+                ..Row::default()
+            });
+        }
+        rows[row as usize].add(&counted(found, composite, key));
+        row_of.push(Some(row));
+    }
+    let level = |counts: &memtrail_simulate::LevelCounts| LevelTotals {
+        caches: counts.caches,
+        traffic: counts.traffic,
+        evictors: memtrail_report::renumbered(&counts.evictors, &row_of),
+        premature: memtrail_report::renumbered(&counts.premature, &row_of),
+    };
+    let set = ResultSet {
+        levels: found.counts.iter().map(level).collect(),
+        entries: dictionaries.into_iter().map(|dictionary| dictionary.entries).collect(),
+        dimensions,
+        rows,
+        run: Run {
+            config: found.source.clone(),
+            hierarchy: found.hierarchy.clone(),
+            accesses: found.accesses,
+            skipped: found.skipped,
+            reasons: found.reasons().into_iter().collect(),
+            ..run
+        },
+        ..ResultSet::default()
+    };
+    set.canonical()
+}
+
+/// What a composite did.
+fn counted(found: &Measured, composite: usize, key: &Key) -> Row {
+    let at = |level: usize| found.counts[level].points.get(composite).copied().unwrap_or_default();
+    let mut row = Row {
+        bytes: found.tallies.get(composite).map_or(0, |tally| tally.bytes),
+        levels: (0..found.counts.len()).map(at).collect(),
+        ..Row::default()
+    };
+    if let Some(point) = found.points.get(key.point.index()) {
+        // What was skipped is counted by the simulator only.
+        let counts = at(memtrail_report::first_level(&found.hierarchy, point.kind));
+        match point.kind {
+            Kind::Read => row.reads = counts.accesses(),
+            Kind::Write => row.writes = counts.accesses(),
+            Kind::Prefetch | Kind::Fetch => {}
+        }
+    }
+    row
+}
