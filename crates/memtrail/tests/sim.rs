@@ -122,6 +122,7 @@ fn json_says_the_same() {
             }],
         },
         "accesses": 5,
+        "charge": "owner",
         "skipped": 0,
         "levels": [{
             "name": "L1", "caches": 1, "accesses": 5, "hits": 2, "misses": 3, "miss_ratio": 0.6, "reads": 4, "read_misses": 2,

@@ -52,30 +52,22 @@ fn executed(command: &[&str]) -> (Vec<BTreeSet<String>>, Vec<u32>) {
     )
 }
 
-/// The name of what a command really is.
-fn program(name: &str) -> String {
-    let path = ["/usr/bin", "/bin"].map(|d| std::path::Path::new(d).join(name));
-    let file = path.iter().find_map(|p| p.canonicalize().ok()).unwrap();
-    file.file_name().unwrap().to_str().unwrap().to_string()
-}
-
 #[test]
 fn a_forked_process_runs_its_parents_code_in_a_space_of_its_own() {
     let (modules, spaces) = executed(&["sh", "-c", "(exit 3); (exit 4); exit 5"]);
     assert_eq!(spaces, [0, 1, 2]);
-    let shell = program("sh");
     assert_eq!(modules.len(), 3);
-    assert!(modules.iter().all(|m| m.contains(&shell)), "{modules:?}");
+    // A program has the name it was started by, whatever that leads to.
+    assert!(modules.iter().all(|m| m.contains("sh")), "{modules:?}");
 }
 
 #[test]
 fn after_an_exec_there_is_another_program() {
     let (modules, spaces) = executed(&["sh", "-c", "/bin/true; exec /bin/true"]);
-    let (shell, other) = (program("sh"), program("true"));
     assert_eq!(spaces, [0, 1]);
     // Both run the shell first.
     for modules in modules {
-        assert!(modules.contains(&shell) && modules.contains(&other), "{modules:?}");
+        assert!(modules.contains("sh") && modules.contains("true"), "{modules:?}");
     }
 }
 
