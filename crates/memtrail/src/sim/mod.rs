@@ -6,13 +6,13 @@ pub mod analyses;
 pub mod args;
 pub mod choose;
 pub mod columns;
+mod fan_out;
 pub mod feed;
 pub mod json;
 mod many;
 pub mod report;
 pub mod rows;
 mod singles;
-mod tee;
 
 use crate::args::RecordArgs;
 use crate::dump::{replayed, selection, whole};

@@ -37,7 +37,7 @@ use crate::config::{ConfigError, Hierarchy, Level, Policy, Shared};
 use crate::counts::Requests;
 use crate::draft::show_size;
 use front::{Batch, Common, Front};
-use memtrail_model::{Access, AccessSink, Thread};
+use memtrail_model::{Access, AccessSink, Event, Reply, Thread};
 use spaces::Spaces;
 use std::fmt;
 use std::ops::AddAssign;
@@ -280,8 +280,11 @@ impl Back {
 }
 
 impl AccessSink for Sweep {
-    fn space(&mut self, thread: Thread, space: u32) {
-        self.set_space(thread, space);
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        if let Event::Space { thread, space } = event {
+            self.set_space(thread, space);
+        }
+        Reply::NOTHING
     }
 
     fn accesses(&mut self, batch: &[Access]) {
