@@ -8,15 +8,15 @@
 //! **Fast** because of what accesses have in common: all of a batch have one thread and one node, and a point mostly accesses the object that it accessed last; then the composite is also the last
 //! one. What a thread does between two calls is little, so that tagged accesses are collected and handed on in larger batches than they come.
 //!
-//! **Loops** are handed on whole if each access of the body stays in one object and the sink takes them. Iterations are left out only where neither paths nor objects are tracked: what the sink has then left
-//! out is in its counts and not in the [`Tally`] of a composite ([`Tagger::left_out`]).
+//! **Loops** are handed on whole if each access of the body stays in one object and the sink takes them. Iterations of a loop
+//! without calls are left out where objects are not tracked; a loop says how often each of its points accesses memory.
 use crate::calls::{Calls, Tree};
 use crate::hash::{NumberHasher, NumberMap};
 use crate::objects::{self, Objects, SpaceIndex, UNKNOWN};
 use crate::patterns::{indirect, summary, Feeders, Summary, Walk, Walker};
 use indexmap::IndexSet;
 use memtrail_model::{
-    Access, AccessSink, Event, Flow, Kind, LoopAccess, LoopRun, Note, Point, Reply, SinkAdapter, Thread, Wants,
+    Access, AccessSink, Event, Flow, Kind, LoopAccess, LoopRun, Note, Point, Repeat, Reply, SinkAdapter, Thread, Wants,
 };
 use std::hash::BuildHasherDefault;
 
@@ -348,7 +348,6 @@ pub struct Tagger<S> {
     body: Vec<LoopAccess>,
     /// The object of the last access.
     recent: u32,
-    left_out: u64,
 }
 
 impl<S: AccessSink> Tagger<S> {
@@ -366,7 +365,6 @@ impl<S: AccessSink> Tagger<S> {
             waiting: Vec::with_capacity(2 * BATCH),
             body: Vec::new(),
             recent: UNKNOWN,
-            left_out: 0,
         }
     }
 
@@ -408,11 +406,6 @@ impl<S: AccessSink> Tagger<S> {
     /// By composite.
     pub fn tallies(&self) -> impl ExactSizeIterator<Item = Tally> + '_ {
         (0..self.composites.records.len()).map(|composite| self.composites.tally(composite as u32))
-    }
-
-    /// Accesses that the sink wanted to be left out: they are in no tally.
-    pub fn left_out(&self) -> u64 {
-        self.left_out
     }
 
     fn walkers(&self) -> impl Iterator<Item = Walker<'_>> {
@@ -627,8 +620,24 @@ impl<S: AccessSink> Tagger<S> {
         self.objects.ends(number);
     }
 
+    /// Whether iterations may be left out: a point's composite is the same in all of them, because
+    /// no loop with a call inside is offered. How objects are walked through is not known then.
     fn repeats(&self) -> bool {
-        !self.dimensions.callpath && !self.dimensions.object
+        !self.dimensions.object
+    }
+
+    /// Counts iterations of a loop that the sink has dealt with.
+    fn count_skipped(&mut self, repeat: &Repeat<'_>, iterations: u64) {
+        if iterations == 0 {
+            return;
+        }
+        let by = self.tracked(repeat.thread);
+        for mover in repeat.movers {
+            let (composite, _) = self.composites.of(mover.point, UNKNOWN, Key::NONE, &by);
+            let times = mover.times * iterations;
+            self.composites.count(composite, mover.kind, mover.size, times);
+        }
+        self.objects.now += iterations * repeat.accesses;
     }
 
     /// Hands a loop on whole if each access of it stays in one object.
@@ -763,9 +772,7 @@ impl<S: AccessSink> SinkAdapter for Tagger<S> {
         match event {
             Event::Iterated { repeat, .. } => {
                 let reply = self.sink.event(event);
-                let skipped = reply.skip.saturating_mul(repeat.accesses);
-                self.left_out += skipped;
-                self.objects.now += skipped;
+                self.count_skipped(&repeat, reply.skip);
                 return reply;
             }
             Event::Space { thread, space } => self.set_space(thread, space),

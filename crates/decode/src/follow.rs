@@ -66,7 +66,7 @@ impl Turn {
     }
 
     /// What instruction `insn` has done to the stack, whose pointer is there after it.
-    fn at(plan: &Plan, insn: u16, rsp: &Lin) -> Turn {
+    pub(crate) fn at(plan: &Plan, insn: u16, rsp: &Lin) -> Turn {
         let set = match distance(rsp, &base(plan, insn)) {
             Some(_) => Turn::None,
             None => Turn::Set,
@@ -148,6 +148,11 @@ enum Planned {
 }
 
 impl Bend {
+    /// Whether it is no call, no return and no change of stacks.
+    pub fn stays(&self) -> bool {
+        self.flow.is_none()
+    }
+
     /// Those of a block with a valid plan.
     pub fn all(block: &Block) -> Box<[Bend]> {
         block.plan.pieces.iter().map(|p| Bend::to(block, p)).collect()

@@ -159,7 +159,10 @@ impl LoopRun<'_> {
 /// How an access of a loop's body, and what loops inside make of it, moves from one iteration of the loop to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mover {
+    pub point: Point,
     pub kind: Kind,
+    /// Accesses in one iteration of the loop: more than 1 if loops are inside.
+    pub times: u64,
     /// By how many bytes, modulo 2^64.
     pub shift: u64,
     /// The first address in the first iteration, and how many bytes are touched there.

@@ -14,6 +14,8 @@ const BODY: &[LoopAccess] = &[LoopAccess {
     stride: 8,
 }];
 const MOVERS: &[Mover] = &[Mover {
+    point: Point(2),
+    times: 1,
     kind: Kind::Read,
     shift: 8,
     first: 0x1000,

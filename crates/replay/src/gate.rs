@@ -113,7 +113,8 @@ impl<S: AccessSink> SinkAdapter for Gate<S> {
             } else {
                 wants.loops
             },
-            repeats: wants.repeats && self.skip == 0,
+            // The way back to a loop's beginning is told when it is taken, in the second iteration.
+            repeats: wants.repeats && self.skip == 0 && !wants.edges,
             ..wants
         }
     }

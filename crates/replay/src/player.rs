@@ -125,7 +125,7 @@ impl<'k, S: AccessSink> Player<'k, S> {
                 known,
                 thread: self.part.thread,
                 decoder,
-                repeats: !history && expander.flush().wants().repeats,
+                repeats: expander.flush().wants().repeats,
                 expander,
                 kinds: kinds(&stream.events.dictionary, known),
                 failed: None,
@@ -354,6 +354,11 @@ impl<S: AccessSink> Drive for Driver<'_, '_, S> {
             self.uneven.entry(kind).or_default().pause();
             return 0;
         };
+        let wants = self.expander.flush().wants;
+        if wants.history() && !nest.stays {
+            self.uneven.entry(kind).or_default().pause();
+            return 0;
+        }
         let enter = Event::Enter(nest.repeat(self.thread));
         let after = self.expander.flush().event(enter).after;
         if after > 0 {

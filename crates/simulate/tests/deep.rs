@@ -72,6 +72,8 @@ fn movers(nodes: &[Node], around: &[u64], trips: &[u64], out: &mut Vec<Mover>) {
                 }
                 let first = site.addr(around);
                 out.push(Mover {
+                    point: Point(site.point),
+                    times: trips[1..].iter().product(),
                     kind: site.kind,
                     shift: site.strides[depth] as u64,
                     first,
