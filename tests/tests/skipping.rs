@@ -1,7 +1,14 @@
 //! Iterations that repeat others are left out, and nobody can tell: `sim` with and without `--no-skip` on recorded kernels.
 
+use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
+use memtrail_replay::Selection;
+use memtrail_simulate::{Hierarchy, Level, LevelCounts, Options, Simulator};
 use memtrail_tests::subject::{built, output, Subject};
+use memtrail_trace::{Known, Reader};
 use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::BufReader;
 use std::process::Command;
 
 /// A name, and the caches. They are small beside what the kernels touch, so that lines come and go.
@@ -177,5 +184,51 @@ fn spmv() {
             Subject::record(program, &[&matrix])
         });
         skipped(&subject.unwrap_or_else(|why| panic!("{why}")));
+    }
+}
+
+/// Simulates with call paths told apart: what was counted, by composite, and how many accesses were left out.
+fn by_callpath(subject: &Subject, no_skip: bool) -> (Vec<Key>, Vec<Tally>, Vec<LevelCounts>, u64) {
+    let file = File::open(&subject.recording).expect("a recording");
+    let mut reader = Reader::open(BufReader::new(file)).expect("a recording");
+    let known = Known::read(&mut reader).expect("a whole recording");
+    let hierarchy = Hierarchy::of(vec![Level::new("L1", 2048, 64, 2), Level::new("L2", 8192, 64, 8)]);
+    let options = Options {
+        no_skip,
+        ..Options::default()
+    };
+    let simulator = Simulator::new(&hierarchy, options).expect("a good hierarchy");
+    let dimensions = Dimensions {
+        callpath: true,
+        thread: true,
+        ..Dimensions::default()
+    };
+    let mut tagger = Tagger::new(simulator, dimensions, Default::default());
+    memtrail_replay::accesses(&mut reader, &known, &Selection::default(), &mut tagger).expect("replayed");
+    let (counts, skipped) = (tagger.sink().counts(), tagger.sink().skipped());
+    (tagger.keys(), tagger.tallies().collect(), counts, skipped)
+}
+
+#[test]
+fn iterations_are_left_out_where_call_paths_are_told_apart() {
+    for (name, args) in [("stencil", ["100", "4"]), ("matmul", ["64", "1"])] {
+        let source = format!("bench/kernels/{name}.c");
+        let subject = Subject::new(&format!("skipping-paths-{name}"), &source, &["-O2"], &args);
+        let subject = subject.unwrap_or_else(|why| panic!("{why}"));
+        let (keys, tallies, counts, skipped) = by_callpath(&subject, false);
+        let (all_keys, all_tallies, all_counts, none) = by_callpath(&subject, true);
+        assert_eq!(none, 0);
+        assert!(
+            keys == all_keys && tallies == all_tallies,
+            "{name}: other accesses are counted"
+        );
+        assert!(
+            counts == all_counts,
+            "{name}: skipping {skipped} accesses changes the result"
+        );
+        let nodes: BTreeSet<u32> = keys.iter().map(|key| key.node).collect();
+        assert!(nodes.len() > 10, "{name}: call paths are told apart");
+        let all = accesses(&subject);
+        assert!(skipped * 2 > all, "{name}: {skipped} of {all}");
     }
 }

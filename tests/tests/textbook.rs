@@ -2,7 +2,7 @@
 //!
 //! The recordings come as `sim` gets them, with loops whole and repeated iterations to be left out; the textbook simulator is given each access.
 
-use memtrail_model::{Access, AccessSink, Thread};
+use memtrail_model::{Access, AccessSink, Event, Reply, Wants};
 use memtrail_naive::Naive;
 use memtrail_replay::Selection;
 use memtrail_simulate::config::Policy;
@@ -55,11 +55,17 @@ impl AccessSink for Textbook {
     fn accesses(&mut self, batch: &[Access]) {
         batch.iter().for_each(|access| self.0.access(access));
     }
-    fn space(&mut self, thread: Thread, space: u32) {
-        self.0.set_space(thread.0, space);
+    fn wants(&self) -> Wants {
+        Wants {
+            fetches: self.1,
+            ..Wants::default()
+        }
     }
-    fn wants_fetches(&self) -> bool {
-        self.1
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        if let Event::Space { thread, space } = event {
+            self.0.set_space(thread.0, space);
+        }
+        Reply::NOTHING
     }
 }
 

@@ -5,7 +5,7 @@
 //! Of recordings, which are replayed once, also: without a tagger but told of calls; nodes of the call tree, composites, living objects at the end.
 use memtrail_analyze::objects::Options;
 use memtrail_analyze::{Dimensions, Tagger};
-use memtrail_model::{Access, AccessSink, Flow, Kind, Note, Point, Thread};
+use memtrail_model::{Access, AccessSink, Event, Flow, Kind, Note, Point, Thread, Wants};
 use memtrail_replay::{accesses, Selection};
 use memtrail_trace::{Known, Reader};
 use std::error::Error;
@@ -39,8 +39,11 @@ impl AccessSink for Listener {
     fn accesses(&mut self, batch: &[Access]) {
         self.0.accesses(batch);
     }
-    fn wants_flows(&self) -> bool {
-        true
+    fn wants(&self) -> Wants {
+        Wants {
+            flows: true,
+            ..Wants::default()
+        }
     }
 }
 
@@ -81,7 +84,11 @@ impl Player<'_> {
 
     fn note(&mut self, note: Note) {
         self.flush();
-        self.sink.notes(THREAD, &note);
+        self.sink.event(Event::Note {
+            thread: THREAD,
+            number: 0,
+            note: &note,
+        });
     }
 
     fn alloc(&mut self, address: u64, bytes: u64) {
@@ -97,13 +104,17 @@ impl Player<'_> {
     fn call(&mut self, site: u64, slot: u64) {
         self.access(1000 + site as u32, slot);
         self.flush();
-        self.sink.flows(THREAD, Flow::Call { site, target: 0, slot });
+        self.follow(Flow::Call { site, target: 0, slot });
     }
 
     fn ret(&mut self, slot: u64) {
         self.access(2000, slot);
         self.flush();
-        self.sink.flows(THREAD, Flow::Return { slot });
+        self.follow(Flow::Return { slot });
+    }
+
+    fn follow(&mut self, flow: Flow) {
+        self.sink.event(Event::Flow { thread: THREAD, flow });
     }
 }
 
@@ -177,7 +188,10 @@ fn processor_time() -> f64 {
 fn time<S: AccessSink>(program: fn(&mut Player<'_>), make: impl Fn() -> S) -> f64 {
     let once = |_| {
         let mut sink = make();
-        sink.space(THREAD, 0);
+        sink.event(Event::Space {
+            thread: THREAD,
+            space: 0,
+        });
         let mut player = Player {
             sink: &mut sink,
             batch: Vec::with_capacity(BATCH),

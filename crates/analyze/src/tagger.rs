@@ -8,14 +8,16 @@
 //! **Fast** because of what accesses have in common: all of a batch have one thread and one node, and a point mostly accesses the object that it accessed last; then the composite is also the last
 //! one. What a thread does between two calls is little, so that tagged accesses are collected and handed on in larger batches than they come.
 //!
-//! **Loops** are handed on whole if each access of the body stays in one object and the sink takes them. Iterations are left out only where neither paths nor objects are tracked: what the sink has then left
-//! out is in its counts and not in the [`Tally`] of a composite ([`Tagger::left_out`]).
+//! **Loops** are handed on whole if each access of the body stays in one object and the sink takes them. Iterations of a loop
+//! without calls are left out where objects are not tracked; a loop says how often each of its points accesses memory.
 use crate::calls::{Calls, Tree};
 use crate::hash::{NumberHasher, NumberMap};
 use crate::objects::{self, Objects, SpaceIndex, UNKNOWN};
 use crate::patterns::{indirect, summary, Feeders, Summary, Walk, Walker};
 use indexmap::IndexSet;
-use memtrail_model::{Access, AccessSink, Edge, Flow, Kind, LoopAccess, LoopRun, Next, Note, Point, Repeat, Thread};
+use memtrail_model::{
+    Access, AccessSink, Event, Flow, Kind, LoopAccess, LoopRun, Note, Point, Repeat, Reply, SinkAdapter, Thread, Wants,
+};
 use std::hash::BuildHasherDefault;
 
 /// Accesses that are handed on at once, at least if there are so many.
@@ -332,6 +334,8 @@ impl Composites {
 /// Tags accesses on their way to a sink: see the module's head.
 pub struct Tagger<S> {
     sink: S,
+    /// What the sink wants.
+    wants: Wants,
     dimensions: Dimensions,
     calls: Calls,
     objects: Objects,
@@ -344,12 +348,12 @@ pub struct Tagger<S> {
     body: Vec<LoopAccess>,
     /// The object of the last access.
     recent: u32,
-    left_out: u64,
 }
 
 impl<S: AccessSink> Tagger<S> {
     pub fn new(sink: S, dimensions: Dimensions, options: objects::Options) -> Tagger<S> {
         Tagger {
+            wants: sink.wants(),
             sink,
             dimensions,
             calls: Calls::new(),
@@ -361,7 +365,6 @@ impl<S: AccessSink> Tagger<S> {
             waiting: Vec::with_capacity(2 * BATCH),
             body: Vec::new(),
             recent: UNKNOWN,
-            left_out: 0,
         }
     }
 
@@ -403,11 +406,6 @@ impl<S: AccessSink> Tagger<S> {
     /// By composite.
     pub fn tallies(&self) -> impl ExactSizeIterator<Item = Tally> + '_ {
         (0..self.composites.records.len()).map(|composite| self.composites.tally(composite as u32))
-    }
-
-    /// Accesses that the sink wanted to be left out: they are in no tally.
-    pub fn left_out(&self) -> u64 {
-        self.left_out
     }
 
     fn walkers(&self) -> impl Iterator<Item = Walker<'_>> {
@@ -519,7 +517,7 @@ impl<S: AccessSink> Tagger<S> {
             recent,
             ..
         } = self;
-        let fetches = match self.sink.wants_fetches() {
+        let fetches = match self.wants.fetches {
             true => batch.iter().filter(|access| access.kind == Kind::Fetch).count(),
             false => 0,
         };
@@ -622,92 +620,48 @@ impl<S: AccessSink> Tagger<S> {
         self.objects.ends(number);
     }
 
+    /// Whether iterations may be left out: a point's composite is the same in all of them, because
+    /// no loop with a call inside is offered. How objects are walked through is not known then.
     fn repeats(&self) -> bool {
-        !self.dimensions.callpath && !self.dimensions.object
+        !self.dimensions.object
     }
-}
 
-impl<S: AccessSink> AccessSink for Tagger<S> {
-    fn accesses(&mut self, batch: &[Access]) {
-        let Some(first) = batch.first() else { return };
-        if self.waiting.first().is_some_and(|waits| waits.thread != first.thread) {
-            self.flush();
+    /// Counts iterations of a loop that the sink has dealt with.
+    fn count_skipped(&mut self, repeat: &Repeat<'_>, iterations: u64) {
+        if iterations == 0 {
+            return;
         }
-        match self.dimensions.object {
-            true => self.tag::<true>(batch, first.thread),
-            false => self.tag::<false>(batch, first.thread),
+        let by = self.tracked(repeat.thread);
+        for mover in repeat.movers {
+            let (composite, _) = self.composites.of(mover.point, UNKNOWN, Key::NONE, &by);
+            let times = mover.times * iterations;
+            self.composites.count(composite, mover.kind, mover.size, times);
         }
-        if self.waiting.len() >= BATCH {
-            self.flush();
-        }
+        self.objects.now += iterations * repeat.accesses;
     }
 
-    fn wants_loops(&self) -> bool {
-        self.sink.wants_loops()
-    }
-
-    /// An object is looked up once for a loop, and for each access of others.
-    fn short_loops(&self) -> u64 {
-        match self.dimensions.object {
-            true => 0,
-            false => self.sink.short_loops(),
-        }
-    }
-
-    fn wants_fetches(&self) -> bool {
-        self.sink.wants_fetches()
-    }
-
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+    /// Hands a loop on whole if each access of it stays in one object.
+    fn offer(&mut self, run: &LoopRun<'_>) -> Reply {
         if run.trips == 0 {
-            return true;
+            return Reply::NOTHING;
         }
         let Some(objects) = self.tag_body(run) else {
-            return false;
+            return Reply::NOTHING;
         };
         self.flush();
         let tagged = LoopRun {
             body: &self.body,
             ..*run
         };
-        if !self.sink.looped(&tagged) {
-            return false;
+        let reply = self.sink.event(Event::Loop(tagged));
+        if reply.skip > 0 {
+            self.count_run(reply.skip, &objects);
         }
-        self.count_run(run.trips, &objects);
-        true
+        reply
     }
 
-    fn wants_repeats(&self) -> bool {
-        self.repeats() && self.sink.wants_repeats()
-    }
-
-    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
-        self.flush();
-        match self.repeats() {
-            true => self.sink.enters(repeat),
-            false => 0,
-        }
-    }
-
-    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
-        self.flush();
-        let next = self.sink.iterated(repeat, iterations, left);
-        let skipped = next.skip.saturating_mul(repeat.accesses);
-        self.left_out += skipped;
-        self.objects.now += skipped;
-        next
-    }
-
-    fn leaves(&mut self) {
-        self.flush();
-        if self.repeats() {
-            self.sink.leaves();
-        }
-    }
-
-    fn space(&mut self, thread: Thread, space: u32) {
-        self.flush();
-        // It may be told again and again.
+    /// The thread's accesses are in this address space from now on. It may be told again and again.
+    fn set_space(&mut self, thread: Thread, space: u32) {
         let index = self.objects.space(space);
         let at = self.place_of(thread);
         if at.space != index {
@@ -718,18 +672,10 @@ impl<S: AccessSink> AccessSink for Tagger<S> {
                 pointer: None,
             };
         }
-        self.sink.space(thread, space);
     }
 
-    fn wants_flows(&self) -> bool {
-        self.dimensions.callpath || self.dimensions.object || self.sink.wants_flows()
-    }
-
-    fn flows(&mut self, thread: Thread, flow: Flow) {
-        if self.sink.wants_flows() {
-            self.flush();
-            self.sink.flows(thread, flow);
-        }
+    /// A call, a return, or a change of stacks.
+    fn follow(&mut self, thread: Thread, flow: Flow) {
         self.calls.flows(thread, flow);
         if !self.dimensions.object {
             return;
@@ -749,23 +695,8 @@ impl<S: AccessSink> AccessSink for Tagger<S> {
         self.own_memory(thread);
     }
 
-    fn wants_edges(&self) -> bool {
-        self.sink.wants_edges()
-    }
-
-    fn edges(&mut self, thread: Thread, edge: &Edge) {
-        self.sink.edges(thread, edge);
-    }
-
-    fn wants_notes(&self) -> bool {
-        self.dimensions.object || self.sink.wants_notes()
-    }
-
-    fn notes(&mut self, thread: Thread, note: &Note) {
-        if self.sink.wants_notes() {
-            self.flush();
-            self.sink.notes(thread, note);
-        }
+    /// Memory was allocated, freed, mapped or named.
+    fn note(&mut self, thread: Thread, note: &Note) {
         if !self.dimensions.object {
             return;
         }
@@ -790,16 +721,69 @@ impl<S: AccessSink> AccessSink for Tagger<S> {
             _ => {}
         }
     }
+}
 
-    fn forks(&mut self, parent: u32, child: u32) {
-        self.flush();
-        if self.dimensions.object {
-            self.objects.forks(parent, child);
-        }
-        self.sink.forks(parent, child);
+impl<S: AccessSink> SinkAdapter for Tagger<S> {
+    type Inner = S;
+    fn inner(&self) -> &S {
+        &self.sink
+    }
+    fn inner_mut(&mut self) -> &mut S {
+        &mut self.sink
     }
 
-    fn done(&self) -> bool {
-        self.sink.done()
+    fn adjust(&self, wants: Wants) -> Wants {
+        let Dimensions { callpath, object, .. } = self.dimensions;
+        Wants {
+            // An object is looked up once for a loop, and for each access of others.
+            loops: wants.loops.map(|short| if object { 0 } else { short }),
+            repeats: wants.repeats && self.repeats(),
+            flows: wants.flows || callpath || object,
+            notes: wants.notes || object,
+            ..wants
+        }
+    }
+
+    fn pass(&mut self, batch: &[Access]) {
+        let Some(first) = batch.first() else { return };
+        if self.waiting.first().is_some_and(|waits| waits.thread != first.thread) {
+            self.flush();
+        }
+        match self.dimensions.object {
+            true => self.tag::<true>(batch, first.thread),
+            false => self.tag::<false>(batch, first.thread),
+        }
+        if self.waiting.len() >= BATCH {
+            self.flush();
+        }
+    }
+
+    fn pass_event(&mut self, event: Event<'_>) -> Reply {
+        // Calls and notes are many, and mostly for the tagger alone.
+        let wanted = match event {
+            Event::Loop(run) => return self.offer(&run),
+            Event::Flow { .. } => self.wants.flows,
+            Event::Note { .. } => self.wants.notes,
+            _ => true,
+        };
+        if wanted {
+            self.flush();
+        }
+        match event {
+            Event::Iterated { repeat, .. } => {
+                let reply = self.sink.event(event);
+                self.count_skipped(&repeat, reply.skip);
+                return reply;
+            }
+            Event::Space { thread, space } => self.set_space(thread, space),
+            Event::Flow { thread, flow } => self.follow(thread, flow),
+            Event::Note { thread, note, .. } => self.note(thread, note),
+            Event::Fork { parent, child } if self.dimensions.object => self.objects.forks(parent, child),
+            _ => {}
+        }
+        match wanted {
+            true => self.sink.event(event),
+            false => Reply::NOTHING,
+        }
     }
 }

@@ -2,9 +2,12 @@
 use memtrail_analyze::calls::Calls;
 use memtrail_analyze::objects::{Objects, Options, UNKNOWN};
 use memtrail_analyze::{Dimensions, Key, Tagger};
-use memtrail_model::{Access, AccessSink, Flow, Kind, LoopAccess, LoopRun, Note, Point, Thread};
+use memtrail_model::{
+    testing, Access, AccessSink, Event, Flow, Kind, LoopAccess, LoopRun, Note, Point, Reply, SinkAdapter, Thread, Wants,
+};
 use memtrail_simulate::{Hierarchy, Level, Options as SimulatorOptions, Simulator};
 use proptest::prelude::*;
+use std::cell::RefCell;
 
 const HEAP: u64 = 0x10_0000;
 const STACK: u64 = 0x7fff_0000;
@@ -23,7 +26,7 @@ fn sums<T: std::ops::AddAssign + Default>(
 
 /// Part of what a program does.
 #[derive(Clone, Debug)]
-enum Event {
+enum Step {
     Accesses(u32, Vec<(u32, u64, u32)>),
     Loop(u32, u64, Vec<(u32, u64, i64)>),
     Call(u32, u64),
@@ -34,21 +37,21 @@ enum Event {
     Fork(u32),
 }
 
-fn event() -> impl Strategy<Value = Event> {
+fn step() -> impl Strategy<Value = Step> {
     let thread = 0u32..3;
     let addr = prop_oneof![4 => (0u64..512).prop_map(|n| n * 8), 1 => 0u64..4096];
     let access = (0u32..6, addr.clone(), 1u32..17);
     let in_loop = (0u32..6, addr.clone(), -24i64..25);
     prop_oneof![
-        6 => (thread.clone(), prop::collection::vec(access, 1..20)).prop_map(|(t, a)| Event::Accesses(t, a)),
+        6 => (thread.clone(), prop::collection::vec(access, 1..20)).prop_map(|(t, a)| Step::Accesses(t, a)),
         2 => (thread.clone(), 1u64..30, prop::collection::vec(in_loop, 1..4))
-            .prop_map(|(t, n, body)| Event::Loop(t, n, body)),
-        3 => (thread.clone(), 1u64..6).prop_map(|(t, site)| Event::Call(t, site)),
-        2 => thread.clone().prop_map(Event::Return),
-        4 => (thread.clone(), addr.clone(), 1u64..400).prop_map(|(t, a, n)| Event::Alloc(t, a & !15, n)),
-        2 => (thread.clone(), addr.clone()).prop_map(|(t, a)| Event::Free(t, a & !15)),
-        1 => (thread.clone(), addr, 1u64..2000).prop_map(|(t, a, n)| Event::Map(t, a, n)),
-        1 => thread.prop_map(Event::Fork),
+            .prop_map(|(t, n, body)| Step::Loop(t, n, body)),
+        3 => (thread.clone(), 1u64..6).prop_map(|(t, site)| Step::Call(t, site)),
+        2 => thread.clone().prop_map(Step::Return),
+        4 => (thread.clone(), addr.clone(), 1u64..400).prop_map(|(t, a, n)| Step::Alloc(t, a & !15, n)),
+        2 => (thread.clone(), addr.clone()).prop_map(|(t, a)| Step::Free(t, a & !15)),
+        1 => (thread.clone(), addr, 1u64..2000).prop_map(|(t, a, n)| Step::Map(t, a, n)),
+        1 => thread.prop_map(Step::Fork),
     ]
 }
 
@@ -74,18 +77,29 @@ fn access(thread: u32, (point, at, size): (u32, u64, u32)) -> Access {
     }
 }
 
+fn noted(thread: Thread, note: &Note) -> Event<'_> {
+    let number = 0;
+    Event::Note { thread, number, note }
+}
+
+fn flowed(thread: Thread, flow: Flow) -> Event<'static> {
+    Event::Flow { thread, flow }
+}
+
 /// Tells a sink what happens, as a replay does.
-fn play(events: &[Event], sink: &mut impl AccessSink) {
+fn play(steps: &[Step], sink: &mut impl AccessSink) {
     let mut slots = [0u64; 3].map(|_| Vec::new());
-    (0..3).for_each(|thread| sink.space(Thread(thread), 0));
+    for thread in (0..3).map(Thread) {
+        sink.event(Event::Space { thread, space: 0 });
+    }
     let mut spaces = 0;
-    for event in events {
-        match *event {
-            Event::Accesses(thread, ref list) => {
+    for step in steps {
+        match *step {
+            Step::Accesses(thread, ref list) => {
                 let batch: Vec<Access> = list.iter().map(|&a| access(thread, a)).collect();
                 sink.accesses(&batch);
             }
-            Event::Loop(thread, trips, ref body) => {
+            Step::Loop(thread, trips, ref body) => {
                 let body: Vec<LoopAccess> = body
                     .iter()
                     .map(|&(point, at, stride)| LoopAccess {
@@ -102,39 +116,45 @@ fn play(events: &[Event], sink: &mut impl AccessSink) {
                     trips,
                     body: &body,
                 };
-                if !(sink.wants_loops() && sink.looped(&run)) {
-                    let all: Vec<Access> = run.accesses().collect();
+                let taken = match sink.wants().loops {
+                    Some(_) => sink.event(Event::Loop(run)).skip,
+                    None => 0,
+                };
+                if taken < run.trips {
+                    let all: Vec<Access> = run.accesses().skip(taken as usize * body.len()).collect();
                     all.chunks(7).for_each(|batch| sink.accesses(batch));
                 }
             }
-            Event::Call(thread, site) => {
+            Step::Call(thread, site) => {
                 let stack = &mut slots[thread as usize];
                 let top = STACK - 0x10_0000 * u64::from(thread);
                 let slot = top - 32 * stack.len() as u64;
                 stack.push(slot);
-                sink.flows(Thread(thread), Flow::Call { site, target: 0, slot });
+                let flow = Flow::Call { site, target: 0, slot };
+                sink.event(flowed(Thread(thread), flow));
             }
-            Event::Return(thread) => {
+            Step::Return(thread) => {
                 if let Some(slot) = slots[thread as usize].pop() {
-                    sink.flows(Thread(thread), Flow::Return { slot });
+                    let flow = Flow::Return { slot };
+                    sink.event(flowed(Thread(thread), flow));
                 }
             }
-            Event::Alloc(thread, at, bytes) => {
+            Step::Alloc(thread, at, bytes) => {
                 let note = Note::Alloc {
                     hook: 0,
                     address: HEAP + at,
                     bytes,
                 };
-                sink.notes(Thread(thread), &note);
+                sink.event(noted(Thread(thread), &note));
             }
-            Event::Free(thread, at) => sink.notes(
-                Thread(thread),
-                &Note::Free {
+            Step::Free(thread, at) => {
+                let note = Note::Free {
                     hook: 0,
                     address: HEAP + at,
-                },
-            ),
-            Event::Map(thread, at, bytes) => {
+                };
+                sink.event(noted(Thread(thread), &note));
+            }
+            Step::Map(thread, at, bytes) => {
                 let note = Note::Map {
                     address: HEAP + at,
                     bytes,
@@ -142,12 +162,17 @@ fn play(events: &[Event], sink: &mut impl AccessSink) {
                     source: (at % 5) as u32,
                     offset: 0,
                 };
-                sink.notes(Thread(thread), &note);
+                sink.event(noted(Thread(thread), &note));
             }
-            Event::Fork(thread) => {
+            Step::Fork(thread) => {
                 spaces += 1;
-                sink.forks(0, spaces);
-                sink.space(Thread(thread), spaces);
+                let space = spaces;
+                sink.event(Event::Fork {
+                    parent: 0,
+                    child: space,
+                });
+                let thread = Thread(thread);
+                sink.event(Event::Space { thread, space });
             }
         }
     }
@@ -168,16 +193,24 @@ impl AccessSink for Log {
         );
         self.all.extend_from_slice(batch);
     }
-    fn wants_loops(&self) -> bool {
-        self.loops
-    }
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
-        // Now and then not.
-        let takes = self.loops && run.trips % 5 != 1;
-        if takes {
-            self.all.extend(run.accesses());
+    fn wants(&self) -> Wants {
+        Wants {
+            loops: self.loops.then_some(0),
+            ..Wants::default()
         }
-        takes
+    }
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        let Event::Loop(run) = event else {
+            return Reply::NOTHING;
+        };
+        // Now and then not, or not all of it.
+        let trips = match run.trips % 5 {
+            1 => 0,
+            2 => run.trips - 1,
+            _ => run.trips,
+        };
+        self.all.extend(LoopRun { trips, ..run }.accesses());
+        Reply::skip(trips)
     }
 }
 
@@ -209,25 +242,33 @@ impl AccessSink for Slow {
             self.objects.now += 1;
         }
     }
-    fn space(&mut self, thread: Thread, space: u32) {
-        let before = std::mem::replace(&mut self.spaces[thread.0 as usize], space);
-        self.knows_stack[thread.0 as usize] &= before == space;
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        match event {
+            Event::Space { thread, space } => {
+                let before = std::mem::replace(&mut self.spaces[thread.0 as usize], space);
+                self.knows_stack[thread.0 as usize] &= before == space;
+            }
+            Event::Flow { thread, flow } => self.flow(thread, flow),
+            Event::Note { thread, note, .. } => {
+                let space = self.objects.space(self.spaces[thread.0 as usize]);
+                let node = self.calls.node(thread);
+                self.objects.notes(space, thread, self.calls.tree(), node, note);
+            }
+            Event::Fork { parent, child } => self.objects.forks(parent, child),
+            other => panic!("{other:?}"),
+        }
+        Reply::NOTHING
     }
-    fn flows(&mut self, thread: Thread, flow: Flow) {
+}
+
+impl Slow {
+    fn flow(&mut self, thread: Thread, flow: Flow) {
         self.calls.flows(thread, flow);
         if let (Flow::Call { slot, .. } | Flow::Return { slot }, false) = (flow, self.knows_stack[thread.0 as usize]) {
             self.knows_stack[thread.0 as usize] = true;
             let space = self.objects.space(self.spaces[thread.0 as usize]);
             self.objects.stack(space, thread, slot + 8);
         }
-    }
-    fn notes(&mut self, thread: Thread, note: &Note) {
-        let space = self.objects.space(self.spaces[thread.0 as usize]);
-        let node = self.calls.node(thread);
-        self.objects.notes(space, thread, self.calls.tree(), node, note);
-    }
-    fn forks(&mut self, parent: u32, child: u32) {
-        self.objects.forks(parent, child);
     }
 }
 
@@ -245,13 +286,13 @@ proptest! {
 
     #[test]
     fn accesses_get_the_number_of_what_they_belong_to(
-        events in prop::collection::vec(event(), 1..60),
+        steps in prop::collection::vec(step(), 1..60),
         dimensions in dimensions(),
         loops: bool,
     ) {
         let sink = Log { loops, ..Log::default() };
         let mut tagger = Tagger::new(sink, dimensions, Options::default());
-        play(&events, &mut tagger);
+        play(&steps, &mut tagger);
         let mut slow = Slow {
             dimensions,
             calls: Calls::new(),
@@ -260,7 +301,7 @@ proptest! {
             knows_stack: vec![false; 3],
             tagged: Vec::new(),
         };
-        play(&events, &mut slow);
+        play(&steps, &mut slow);
         let tagged = std::mem::take(&mut tagger.sink().all);
         prop_assert_eq!(tagged.len(), slow.tagged.len());
         let mut reads = vec![0; tagger.keys().len()];
@@ -279,11 +320,11 @@ proptest! {
     }
 
     #[test]
-    fn loops_taken_whole_count_as_their_accesses(events in prop::collection::vec(event(), 1..60)) {
+    fn loops_taken_whole_count_as_their_accesses(steps in prop::collection::vec(step(), 1..60)) {
         let dimensions = Dimensions { object: true, ..Dimensions::default() };
         let of = |loops| {
             let mut tagger = Tagger::new(Log { loops, ..Log::default() }, dimensions, Options::default());
-            play(&events, &mut tagger);
+            play(&steps, &mut tagger);
             tagger
         };
         let (whole, single) = (of(true), of(false));
@@ -294,16 +335,16 @@ proptest! {
 
     #[test]
     fn simulations_count_the_same_in_sum(
-        events in prop::collection::vec(event(), 1..60),
+        steps in prop::collection::vec(step(), 1..60),
         dimensions in dimensions(),
     ) {
         let hierarchy = Hierarchy::of(vec![Level::new("L1", 512, 64, 2), Level::new("L2", 1024, 64, 4)]);
         let options = SimulatorOptions { evictors: true, ..SimulatorOptions::default() };
         let simulator = || Simulator::new(&hierarchy, options).expect("a good hierarchy");
         let mut plain = simulator();
-        play(&events, &mut plain);
+        play(&steps, &mut plain);
         let mut tagger = Tagger::new(simulator(), dimensions, Options::default());
-        play(&events, &mut tagger);
+        play(&steps, &mut tagger);
         let counts = tagger.sink().counts();
         let points: Vec<u32> = tagger.keys().iter().map(|key| key.point.0).collect();
         for (plain, tagged) in plain.counts().iter().zip(&counts) {
@@ -331,23 +372,23 @@ fn another_program_has_nothing_of_the_one_before() {
     };
     let mut tagger = Tagger::new(Log::default(), dimensions, Options::default());
     let thread = Thread(2);
-    tagger.space(thread, 9);
-    tagger.flows(
+    tagger.event(Event::Space { thread, space: 9 });
+    tagger.event(flowed(
         thread,
         Flow::Call {
             site: 1,
             target: 0,
             slot: STACK,
         },
-    );
-    tagger.notes(
+    ));
+    tagger.event(noted(
         thread,
         &Note::Alloc {
             hook: 0,
             address: HEAP,
             bytes: 64,
         },
-    );
+    ));
     tagger.accesses(&[access(2, (0, 0, 8))]);
     tagger.replaced(thread);
     tagger.accesses(&[access(2, (0, 0, 8))]);
@@ -370,37 +411,37 @@ fn two_lists_from_one_wrapper_are_told_apart() {
     };
     let mut tagger = Tagger::new(Log::default(), dimensions, options);
     let thread = Thread(0);
-    tagger.space(thread, 0);
+    tagger.event(Event::Space { thread, space: 0 });
     // Nodes of both lists in turn, 48 bytes apart, each through the wrapper's call of malloc at 500.
     for node in 0..20u64 {
         let site = [0x10, 0x20][node as usize % 2];
-        tagger.flows(
+        tagger.event(flowed(
             thread,
             Flow::Call {
                 site,
                 target: 0,
                 slot: STACK,
             },
-        );
-        tagger.flows(
+        ));
+        tagger.event(flowed(
             thread,
             Flow::Call {
                 site: 500,
                 target: 0,
                 slot: STACK - 32,
             },
-        );
-        tagger.flows(thread, Flow::Return { slot: STACK - 32 });
+        ));
+        tagger.event(flowed(thread, Flow::Return { slot: STACK - 32 }));
         let address = HEAP + 48 * node;
-        tagger.notes(
+        tagger.event(noted(
             thread,
             &Note::Alloc {
                 hook: 0,
                 address,
                 bytes: 40,
             },
-        );
-        tagger.flows(thread, Flow::Return { slot: STACK });
+        ));
+        tagger.event(flowed(thread, Flow::Return { slot: STACK }));
     }
     // The first is read to its end, and each node of the second is written twice, in both fields, by two points.
     for node in (0..20).step_by(2) {
@@ -420,5 +461,47 @@ fn two_lists_from_one_wrapper_are_told_apart() {
         assert_eq!(pattern.stride, Some((96, [9, 18][row])));
         let known = tagger.objects().groups()[group as usize].clone();
         assert_eq!((known.objects, known.bytes, known.element_bytes()), (10, 400, Some(40)));
+    }
+}
+
+#[test]
+fn what_it_has_no_use_for_is_handed_on() {
+    let tagger = |probe| Tagger::new(probe, Dimensions::default(), Options::default());
+    // Calls and notes go on if they are wanted.
+    let asides = |event: &Event<'_>| matches!(event, Event::Flow { .. } | Event::Note { .. });
+    let probe = RefCell::default();
+    testing::check_adapter(
+        &probe,
+        |probe| Flushed(tagger(probe)),
+        |e| asides(e) || matches!(e, Event::Loop(_)),
+    );
+    for event in testing::events().filter(asides) {
+        *probe.borrow_mut() = testing::Probe::default();
+        tagger(testing::Shared(&probe)).event(event);
+        assert_eq!(probe.borrow().event, None);
+        probe.borrow_mut().wants = Wants {
+            flows: true,
+            notes: true,
+            ..Wants::default()
+        };
+        tagger(testing::Shared(&probe)).event(event);
+        assert_eq!(probe.borrow().event, Some(event));
+    }
+}
+
+/// A tagger that keeps no accesses back.
+struct Flushed<S>(Tagger<S>);
+
+impl<S: AccessSink> SinkAdapter for Flushed<S> {
+    type Inner = Tagger<S>;
+    fn inner(&self) -> &Tagger<S> {
+        &self.0
+    }
+    fn inner_mut(&mut self) -> &mut Tagger<S> {
+        &mut self.0
+    }
+    fn pass(&mut self, batch: &[Access]) {
+        self.0.accesses(batch);
+        self.0.sink();
     }
 }

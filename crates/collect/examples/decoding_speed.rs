@@ -6,7 +6,7 @@
 //! Prints the best of several passes; what the command writes goes to standard output as ever.
 use memtrail_collect::{record, Options, Session};
 use memtrail_decode::{Block, Consumer, Counter, Expander, Message, Piece, Sink, Table, ThreadDecoder};
-use memtrail_model::{Access, AccessSink, Thread};
+use memtrail_model::{Access, AccessSink, Thread, Wants};
 use memtrail_plan::XsaveTable;
 use memtrail_ring::record::special_words;
 use memtrail_ring::{Paths, Probes};
@@ -66,8 +66,11 @@ impl AccessSink for SumOfAll {
     fn accesses(&mut self, batch: &[Access]) {
         self.0.accesses(batch);
     }
-    fn wants_fetches(&self) -> bool {
-        true
+    fn wants(&self) -> Wants {
+        Wants {
+            fetches: true,
+            ..Wants::default()
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::linear::Linear;
 use crate::points::Points;
 use crate::shape::{as_loop, count, expand, Values};
 use crate::{Block, Counts, Cut, DecodeError, Noted, Table, MOST_ACCESSES};
-use memtrail_model::{Access, AccessSink, Flow, Kind, LoopAccess, LoopRun, Point, Thread};
+use memtrail_model::{Access, AccessSink, Event, Flow, Kind, LoopAccess, LoopRun, Point, Thread, Wants};
 use memtrail_plan::XsaveTable;
 use memtrail_plan::{PlannedAccess, Shape};
 
@@ -46,10 +46,8 @@ pub struct Expander<'x, S: AccessSink> {
     /// A run that the limit stopped.
     paused: Option<Paused>,
     one_by_one: bool,
-    /// The sink wants fetches.
-    fetches: bool,
-    /// The sink wants notes.
-    notes: bool,
+    /// What the sink wants; of loops, since the limit was set last.
+    wants: Wants,
     follower: Follower,
 }
 
@@ -100,9 +98,8 @@ impl<'x, S: AccessSink> Expander<'x, S> {
     pub fn new(xsave: &'x XsaveTable, sink: S) -> Self {
         Expander {
             xsave,
-            fetches: sink.wants_fetches(),
-            notes: sink.wants_notes(),
-            follower: Follower::new(&sink),
+            wants: sink.wants(),
+            follower: Follower::new(&sink.wants()),
             sink,
             batch: vec![NO_ACCESS; BATCH],
             filled: 0,
@@ -130,6 +127,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
     pub fn set_limit(&mut self, n: u64) {
         self.paused = None;
         self.left = n;
+        self.wants.loops = self.sink.wants().loops;
     }
 
     /// So many accesses do not come, though they count.
@@ -158,6 +156,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
     /// [`ThreadDecoder::feed_some`]: crate::ThreadDecoder::feed_some
     pub fn refill(&mut self, table: &Table, n: u64) -> Result<(), DecodeError> {
         self.left = self.left.saturating_add(n);
+        self.wants.loops = self.sink.wants().loops;
         let Some(mut paused) = self.paused.take() else {
             return Ok(());
         };
@@ -225,7 +224,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         slots: &mut [u64],
         rest: &mut Rest,
     ) -> Result<bool, DecodeError> {
-        let nothing = block.plan.accesses.is_empty() && !self.fetches;
+        let nothing = block.plan.accesses.is_empty() && !self.wants.fetches;
         if nothing && rest.complete > 0 && !self.follower.bends(block) {
             advance(block, slots, rest.complete);
             derive(block, slots);
@@ -257,7 +256,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         let length = block.plan.accesses.len() as u64;
         let mut left = self.left;
         let mut longest = BATCH;
-        if self.fetches {
+        if self.wants.fetches {
             // What follows the last access of an iteration must be allowed as well.
             left = left.saturating_sub(1);
             longest = BATCH.saturating_sub(block.plan.insn_offsets.len());
@@ -274,7 +273,11 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         let done = even.is_some();
         if let Some((body, trips)) = even {
             self.left -= trips * length;
-            let body = if self.fetches { affine.fetching(block) } else { body };
+            let body = if self.wants.fetches {
+                affine.fetching(block)
+            } else {
+                body
+            };
             self.iterations(thread, trips, body);
             advance(block, slots, trips);
             derive(block, slots);
@@ -284,12 +287,22 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         done
     }
 
-    /// So many iterations, which are no longer in the limit.
-    fn iterations(&mut self, thread: Thread, trips: u64, body: &mut [LoopAccess]) {
-        if self.sink.wants_loops() && self.flush().looped(&LoopRun { thread, trips, body }) || body.is_empty() {
+    /// `trips` iterations, which are no longer in the limit.
+    fn iterations(&mut self, thread: Thread, mut trips: u64, body: &mut [LoopAccess]) {
+        if self.wants.loops.is_some() {
+            let taken = self
+                .flush()
+                .event(Event::Loop(LoopRun { thread, trips, body }))
+                .skip
+                .min(trips);
+            trips -= taken;
+            if trips > 0 && taken > 0 {
+                body.iter_mut().for_each(|access| access.advance(taken));
+            }
+        }
+        if body.is_empty() {
             return;
         }
-        let mut trips = trips;
         while trips > 0 && !self.sink.done() {
             let mut room = (self.batch.len() - self.filled) / body.len();
             if room == 0 {
@@ -337,7 +350,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         rest: &mut Rest,
         cut: Option<&Cut>,
     ) -> Result<bool, DecodeError> {
-        if self.fetches {
+        if self.wants.fetches {
             return self.once_fetching(thread, block, slots, rest, cut);
         }
         let plan = &block.plan;
@@ -476,10 +489,7 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
     }
 
     fn short_loops(&self) -> u64 {
-        match self.sink.wants_loops() {
-            true => self.sink.short_loops(),
-            false => u64::MAX,
-        }
+        self.wants.loops.unwrap_or(u64::MAX)
     }
 
     #[inline(always)]
@@ -504,7 +514,7 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
     }
 
     fn wants_fetches(&self) -> bool {
-        self.fetches
+        self.wants.fetches
     }
 
     #[inline(always)]
@@ -514,15 +524,15 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
     }
 
     fn wants_notes(&self) -> bool {
-        self.notes
+        self.wants.notes
     }
 
     fn noted(&mut self, thread: Thread, number: u64, noted: &Noted) {
-        let sink = self.flush();
-        match noted {
-            Noted::Note(note) => sink.numbered(thread, number, note),
-            Noted::Fork { child } => sink.forked(thread, number, *child),
-        }
+        let event = match noted {
+            Noted::Note(note) => Event::Note { thread, number, note },
+            &Noted::Fork { child } => Event::ForkCall { thread, number, child },
+        };
+        self.flush().event(event);
     }
 
     fn follows(&self) -> bool {
@@ -573,9 +583,10 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
                 Mark::State { rsp, .. } => Flow::Stack { rsp },
             };
             let sink = self.flush();
-            sink.flows(thread, flow);
+            sink.event(Event::Flow { thread, flow });
             if let Some(base) = pointer {
-                sink.flows(thread, Flow::ThreadPointer { base });
+                let flow = Flow::ThreadPointer { base };
+                sink.event(Event::Flow { thread, flow });
             }
         }
     }

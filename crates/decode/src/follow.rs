@@ -12,7 +12,7 @@
 //! **Limits.** A call to the very next instruction, which only asks for its own address, is none. A far return is a change of stacks. A stack pointer that is set before a jump inside a path
 //! is told when it is next known: at a jump that is a way out, or where the path is left.
 use crate::table::Block;
-use memtrail_model::{AccessSink, Edge, Flow, Kind, Thread, Via};
+use memtrail_model::{AccessSink, Edge, Event, Flow, Kind, Thread, Via, Wants};
 use memtrail_plan::{Addr, Lin, Piece, Plan, Shape, RSP};
 use std::collections::HashSet;
 
@@ -66,7 +66,7 @@ impl Turn {
     }
 
     /// What instruction `insn` has done to the stack, whose pointer is there after it.
-    fn at(plan: &Plan, insn: u16, rsp: &Lin) -> Turn {
+    pub(crate) fn at(plan: &Plan, insn: u16, rsp: &Lin) -> Turn {
         let set = match distance(rsp, &base(plan, insn)) {
             Some(_) => Turn::None,
             None => Turn::Set,
@@ -148,6 +148,11 @@ enum Planned {
 }
 
 impl Bend {
+    /// Whether it is no call, no return and no change of stacks.
+    pub fn stays(&self) -> bool {
+        self.flow.is_none()
+    }
+
     /// Those of a block with a valid plan.
     pub fn all(block: &Block) -> Box<[Bend]> {
         block.plan.pieces.iter().map(|p| Bend::to(block, p)).collect()
@@ -221,10 +226,10 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    pub fn new(sink: &impl AccessSink) -> Follower {
+    pub fn new(wants: &Wants) -> Follower {
         Follower {
-            flows: sink.wants_flows(),
-            edges: sink.wants_edges(),
+            flows: wants.flows,
+            edges: wants.edges,
             ..Follower::default()
         }
     }
@@ -345,9 +350,9 @@ impl Follower {
 #[inline]
 pub(crate) fn tell(sink: &mut impl AccessSink, thread: Thread, flow: Option<Flow>, edge: Option<Edge>) {
     if let Some(edge) = edge {
-        sink.edges(thread, &edge);
+        sink.event(Event::Edge { thread, edge: &edge });
     }
     if let Some(flow) = flow {
-        sink.flows(thread, flow);
+        sink.event(Event::Flow { thread, flow });
     }
 }

@@ -496,6 +496,19 @@ impl Block {
         all
     }
 
+    /// Whether following calls finds nothing in an execution of it that is left at its end, or
+    /// through `side`: no call, no return, no other stack.
+    pub fn stays(&self, side: Option<&Side>) -> bool {
+        let turn = side.map_or(self.turn, |side| Turn::at(&self.plan, side.insn, &side.rsp));
+        turn == Turn::None && self.bends.iter().all(Bend::stays)
+    }
+
+    /// The point of access number `n` of its plan.
+    pub fn point(&self, n: usize) -> Point {
+        let access = &self.plan.accesses[n];
+        self.points[n].of(access, access.kind)
+    }
+
     /// The way out at branch `insn`, if that is one.
     pub fn side(&self, insn: u16) -> Option<&Side> {
         self.plan.sides.iter().find(|s| s.insn == insn)

@@ -2,7 +2,7 @@
 mod plans;
 
 use memtrail_decode::{Expander, Fed, StepSink, Table, ThreadDecoder, Walker};
-use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Point, Thread};
+use memtrail_model::{Access, AccessSink, Event, Kind, LoopAccess, Point, Reply, Thread, Wants};
 use memtrail_plan::{Lin, LoopPlan, Mask, Repeat, Shape, FIRST, RSP};
 use memtrail_ring::record::CUT;
 use plans::*;
@@ -22,16 +22,20 @@ impl AccessSink for All {
     fn accesses(&mut self, batch: &[Access]) {
         self.list.extend_from_slice(batch);
     }
-    fn wants_fetches(&self) -> bool {
-        true
+    fn wants(&self) -> Wants {
+        Wants {
+            fetches: true,
+            loops: self.loops.then_some(0),
+            ..Wants::default()
+        }
     }
-    fn wants_loops(&self) -> bool {
-        self.loops
-    }
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        let Event::Loop(run) = event else {
+            return Reply::NOTHING;
+        };
         self.runs.push((run.trips, run.body.to_vec()));
         self.list.extend(run.accesses());
-        true
+        Reply::skip(run.trips)
     }
 }
 

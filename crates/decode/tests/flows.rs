@@ -2,7 +2,7 @@
 mod plans;
 
 use memtrail_decode::{Expander, Table, ThreadDecoder};
-use memtrail_model::{Access, AccessSink, Edge, Flow, Kind, Thread, Via};
+use memtrail_model::{Access, AccessSink, Edge, Event, Flow, Kind, Reply, Thread, Via, Wants};
 use memtrail_plan::{Lin, Plan, FIRST, RSP};
 use memtrail_ring::record::{CUT, SIGNAL, SIGRETURN, STATE};
 use plans::*;
@@ -25,18 +25,20 @@ impl AccessSink for All {
     fn accesses(&mut self, batch: &[Access]) {
         self.told.extend(batch.iter().map(|a| Told::Access(a.addr)));
     }
-    fn wants_flows(&self) -> bool {
-        true
+    fn wants(&self) -> Wants {
+        Wants {
+            flows: true,
+            edges: true,
+            ..Wants::default()
+        }
     }
-    fn flows(&mut self, thread: Thread, flow: Flow) {
-        assert_eq!(thread, THREAD);
-        self.told.push(Told::Flow(flow));
-    }
-    fn wants_edges(&self) -> bool {
-        true
-    }
-    fn edges(&mut self, _thread: Thread, edge: &Edge) {
-        self.edges.push(*edge);
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        match event {
+            Event::Flow { thread: THREAD, flow } => self.told.push(Told::Flow(flow)),
+            Event::Edge { thread: THREAD, edge } => self.edges.push(*edge),
+            other => panic!("{other:?}"),
+        }
+        Reply::NOTHING
     }
 }
 

@@ -2,45 +2,58 @@
 mod plans;
 
 use memtrail_decode::{Expander, ThreadDecoder};
-use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Point, Thread};
+use memtrail_model::{Access, AccessSink, Event, Kind, LoopAccess, LoopRun, Point, Reply, Thread, Wants};
 use memtrail_plan::{Derived, Lin, LoopPlan, Narrow, Plan, Step, FIRST, RSP};
 use plans::*;
 
 const THREAD: Thread = Thread(4);
 
-/// Takes loops, all or every other one, and expands them itself.
+/// Takes loops, all or every other one, whole or the first half, and expands them itself.
 struct Taker {
     list: Vec<Access>,
     runs: Vec<(u64, Vec<LoopAccess>)>,
     every: usize,
     offered: usize,
+    halves: bool,
 }
 
 impl AccessSink for Taker {
     fn accesses(&mut self, batch: &[Access]) {
         self.list.extend_from_slice(batch);
     }
-    fn wants_loops(&self) -> bool {
-        true
+    fn wants(&self) -> Wants {
+        Wants {
+            loops: Some(0),
+            ..Wants::default()
+        }
     }
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        let Event::Loop(run) = event else {
+            return Reply::NOTHING;
+        };
         self.offered += 1;
         if self.offered % self.every != 0 {
-            return false;
+            return Reply::NOTHING;
         }
         assert_eq!(run.thread, THREAD);
-        self.list.extend(run.accesses());
+        let trips = if self.halves { run.trips / 2 } else { run.trips };
+        self.list.extend(LoopRun { trips, ..run }.accesses());
         self.runs.push((run.trips, run.body.to_vec()));
-        true
+        Reply::skip(trips)
     }
 }
 
 fn take(program: &Program, every: usize, limit: u64) -> Taker {
+    take_some(program, every, limit, false)
+}
+
+fn take_some(program: &Program, every: usize, limit: u64, halves: bool) -> Taker {
     let taker = Taker {
         list: Vec::new(),
         runs: Vec::new(),
         every,
         offered: 0,
+        halves,
     };
     let xsave = xsave();
     let mut expander = Expander::new(&xsave, taker).with_limit(limit);
@@ -73,6 +86,8 @@ fn loops_taken_whole_expand_to_their_accesses() {
             let taker = take(&program, every, u64::MAX);
             taken += taker.runs.len();
             assert!(taker.list == expected, "seed {seed}, every {every}");
+            let taker = take_some(&program, every, u64::MAX, true);
+            assert!(taker.list == expected, "seed {seed}, every {every}, halves");
         }
         let limit = expected.len() as u64 / 2;
         assert!(

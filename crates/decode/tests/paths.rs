@@ -2,7 +2,7 @@
 mod plans;
 
 use memtrail_decode::{Counter, Counts, Expander, StepSink, Table, ThreadDecoder, Walker};
-use memtrail_model::{Access, AccessSink, Edge, Flow, Kind, Thread, Via};
+use memtrail_model::{Access, AccessSink, Edge, Event, Flow, Kind, Reply, Thread, Via, Wants};
 use memtrail_plan::{
     Addr, Derived, Lin, LoopPlan, Narrow, Piece, Plan, PlannedAccess, Shape, Side, Slot, FIRST, FS, RSP,
 };
@@ -19,17 +19,13 @@ enum Told {
     Instruction(u64, u32),
 }
 
-#[derive(Clone, Copy, Default, Debug)]
-struct Wants {
-    flows: bool,
-    edges: bool,
-    fetches: bool,
-}
-
 const ALL: Wants = Wants {
     flows: true,
     edges: true,
     fetches: true,
+    loops: None,
+    repeats: false,
+    notes: false,
 };
 
 #[derive(Default)]
@@ -42,22 +38,16 @@ impl AccessSink for All {
     fn accesses(&mut self, batch: &[Access]) {
         self.told.extend(batch.iter().map(|&a| Told::Access(a)));
     }
-    fn wants_fetches(&self) -> bool {
-        self.wants.fetches
+    fn wants(&self) -> Wants {
+        self.wants
     }
-    fn wants_flows(&self) -> bool {
-        self.wants.flows
-    }
-    fn flows(&mut self, thread: Thread, flow: Flow) {
-        assert_eq!(thread, THREAD);
-        self.told.push(Told::Flow(flow));
-    }
-    fn wants_edges(&self) -> bool {
-        self.wants.edges
-    }
-    fn edges(&mut self, thread: Thread, edge: &Edge) {
-        assert_eq!(thread, THREAD);
-        self.told.push(Told::Edge(*edge));
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        self.told.push(match event {
+            Event::Flow { thread: THREAD, flow } => Told::Flow(flow),
+            Event::Edge { thread: THREAD, edge } => Told::Edge(*edge),
+            other => panic!("{other:?}"),
+        });
+        Reply::NOTHING
     }
 }
 
@@ -71,12 +61,10 @@ impl StepSink for All {
     }
 }
 
-impl Wants {
-    fn sink(self) -> All {
-        All {
-            wants: self,
-            ..All::default()
-        }
+fn sink(wants: Wants) -> All {
+    All {
+        wants,
+        ..All::default()
     }
 }
 
@@ -90,7 +78,7 @@ fn decode(table: &Table, words: &[u64], mut expander: Expander<'_, All>) -> Vec<
 /// The same, `n` accesses at a time.
 fn in_slices(table: &Table, words: &[u64], wants: Wants, n: u64) -> Vec<Told> {
     let xsave = xsave();
-    let mut expander = Expander::new(&xsave, wants.sink()).with_limit(0);
+    let mut expander = Expander::new(&xsave, sink(wants)).with_limit(0);
     let mut decoder = ThreadDecoder::new(THREAD);
     let mut at = 0;
     let mut finished = false;
@@ -117,8 +105,8 @@ fn accesses(told: &[Told]) -> usize {
 /// In all ways there are.
 fn in_all_ways(table: &Table, words: &[u64], wants: Wants) -> Vec<Told> {
     let xsave = xsave();
-    let told = decode(table, words, Expander::new(&xsave, wants.sink()));
-    let slowly = decode(table, words, Expander::new(&xsave, wants.sink()).one_by_one());
+    let told = decode(table, words, Expander::new(&xsave, sink(wants)));
+    let slowly = decode(table, words, Expander::new(&xsave, sink(wants)).one_by_one());
     assert_eq!(told, slowly);
     for n in [1, 3, 100] {
         assert_eq!(told, in_slices(table, words, wants, n), "{n} at a time");

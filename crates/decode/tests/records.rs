@@ -2,7 +2,7 @@
 mod plans;
 
 use memtrail_decode::{Expander, Kinds, Records, State, Table, ThreadDecoder};
-use memtrail_model::{Access, AccessSink, Edge, Flow, Kind, Thread};
+use memtrail_model::{Access, AccessSink, Edge, Event, Flow, Kind, Reply, Thread, Wants};
 use memtrail_plan::{Derived, Lin, LoopPlan, Narrow, Plan, Slot, Step, FIRST, RSP};
 use memtrail_ring::record::{special_words, CUT, FIRST_BLOCK, STATE};
 use plans::*;
@@ -28,20 +28,21 @@ impl AccessSink for All {
     fn accesses(&mut self, batch: &[Access]) {
         self.told.extend(batch.iter().map(|&a| Told::Access(a)));
     }
-    fn wants_fetches(&self) -> bool {
-        self.fetches
+    fn wants(&self) -> Wants {
+        Wants {
+            fetches: self.fetches,
+            flows: self.flows,
+            edges: self.flows,
+            ..Wants::default()
+        }
     }
-    fn wants_flows(&self) -> bool {
-        self.flows
-    }
-    fn flows(&mut self, _thread: Thread, flow: Flow) {
-        self.told.push(Told::Flow(flow));
-    }
-    fn wants_edges(&self) -> bool {
-        self.flows
-    }
-    fn edges(&mut self, _thread: Thread, edge: &Edge) {
-        self.told.push(Told::Edge(*edge));
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        self.told.push(match event {
+            Event::Flow { flow, .. } => Told::Flow(flow),
+            Event::Edge { edge, .. } => Told::Edge(*edge),
+            other => panic!("{other:?}"),
+        });
+        Reply::NOTHING
     }
 }
 

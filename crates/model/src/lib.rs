@@ -6,7 +6,12 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod sink;
+#[doc(hidden)]
+pub mod testing;
+
 use core::fmt;
+pub use sink::{AccessSink, Event, Reply, SinkAdapter, Wants};
 
 /// The greatest common divisor, of strides and periods; of 0 and `a` it is `a`.
 pub const fn gcd(mut a: u64, mut b: u64) -> u64 {
@@ -109,6 +114,12 @@ pub struct LoopAccess {
 }
 
 impl LoopAccess {
+    /// Moves on by `n` iterations.
+    #[inline]
+    pub fn advance(&mut self, n: u64) {
+        self.addr = self.addr.wrapping_add(n.wrapping_mul(self.stride));
+    }
+
     /// As it is at some address.
     #[inline(always)]
     pub fn at(&self, thread: Thread, addr: u64) -> Access {
@@ -148,7 +159,10 @@ impl LoopRun<'_> {
 /// How an access of a loop's body, and what loops inside make of it, moves from one iteration of the loop to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mover {
+    pub point: Point,
     pub kind: Kind,
+    /// Accesses in one iteration of the loop: more than 1 if loops are inside.
+    pub times: u64,
     /// By how many bytes, modulo 2^64.
     pub shift: u64,
     /// The first address in the first iteration, and how many bytes are touched there.
@@ -170,15 +184,6 @@ pub struct Repeat<'a> {
     pub accesses: u64,
     /// How they move: each access of the body, in order.
     pub movers: &'a [Mover],
-}
-
-/// What a sink says between two iterations.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Next {
-    /// So many iterations it has dealt with itself: they do not come.
-    pub skip: u64,
-    /// After so many more it wants to be asked again; 0 for never.
-    pub after: u64,
 }
 
 /// How control moved where it was no jump within a function: what call paths are made of.
@@ -305,190 +310,4 @@ pub enum Note {
 impl Note {
     /// Source of a mapping that has no name.
     pub const ANONYMOUS: u32 = u32::MAX;
-}
-
-/// Whoever consumes accesses: counters, printers, simulators.
-pub trait AccessSink {
-    /// Accesses of one thread, in program order.
-    fn accesses(&mut self, batch: &[Access]);
-    /// Whether [`AccessSink::looped`] is worth asking.
-    fn wants_loops(&self) -> bool {
-        false
-    }
-    /// Of loops that come whole: those of no more iterations may come as accesses all the same, because asking would take longer than going through them.
-    fn short_loops(&self) -> u64 {
-        0
-    }
-    /// Whether the fetch of every executed instruction is wanted, too: an access of kind [`Kind::Fetch`] with the instruction's address and
-    /// length, before what the instruction accesses. Asked once, at the beginning. Fetches are in no number of accesses.
-    fn wants_fetches(&self) -> bool {
-        false
-    }
-    /// Takes a run of iterations whole, in its place among the accesses. If it returns `false` the run
-    /// comes as accesses.
-    fn looped(&mut self, _run: &LoopRun<'_>) -> bool {
-        false
-    }
-    /// Whether [`AccessSink::enters`] is worth asking.
-    fn wants_repeats(&self) -> bool {
-        false
-    }
-    /// A loop begins whose accesses all move evenly. It comes as any other, iteration after iteration, other such loops may be inside, and
-    /// [`AccessSink::leaves`] ends it. Returns after how many iterations to ask whether some can be left out; 0 for never.
-    fn enters(&mut self, _repeat: &Repeat<'_>) -> u64 {
-        0
-    }
-    /// So many iterations of the innermost loop have come, and so many are left.
-    fn iterated(&mut self, _repeat: &Repeat<'_>, _iterations: u64, _left: u64) -> Next {
-        Next::default()
-    }
-    /// The innermost loop has ended.
-    fn leaves(&mut self) {}
-    /// The accesses of this thread, until told otherwise, are in this address space: equal addresses of different spaces are different
-    /// memory. Told before the first of them.
-    fn space(&mut self, _thread: Thread, _space: u32) {}
-    /// Whether [`AccessSink::flows`] is wanted. Asked once, at the beginning.
-    fn wants_flows(&self) -> bool {
-        false
-    }
-    /// A call, a return or a change of stacks, in its place among the accesses of the thread: the pushing of the return address comes before.
-    fn flows(&mut self, _thread: Thread, _flow: Flow) {}
-    /// Whether [`AccessSink::edges`] is wanted. Asked once, at the beginning.
-    fn wants_edges(&self) -> bool {
-        false
-    }
-    /// Control took this way for the first time, or for the first time in this thread.
-    fn edges(&mut self, _thread: Thread, _edge: &Edge) {}
-    /// Whether [`AccessSink::notes`] is wanted. Asked once, at the beginning.
-    fn wants_notes(&self) -> bool {
-        false
-    }
-    /// Memory was allocated, freed, mapped or named, in its place among the accesses of the thread. Notes of one address space come in the order in which it
-    /// happened, whatever the thread.
-    fn notes(&mut self, _thread: Thread, _note: &Note) {}
-    /// As [`AccessSink::notes`], and the note's number: those of one address space are numbered from 0 in the order in which it happened, anew
-    /// in each image. For those who put threads in one order.
-    fn numbered(&mut self, thread: Thread, _number: u64, note: &Note) {
-        self.notes(thread, note);
-    }
-    /// The address space of the thread was copied, unless that failed, and `child` is the copy. For those who put threads in one order; others get
-    /// [`AccessSink::forks`].
-    fn forked(&mut self, _thread: Thread, _number: u64, _child: Option<u32>) {}
-    /// Address space `child` begins as a copy of `parent`, with all that was allocated there; told before its first access.
-    fn forks(&mut self, _parent: u32, _child: u32) {}
-    /// Whether nothing more is wanted. Asked now and then; what still comes may be left aside.
-    fn done(&self) -> bool {
-        false
-    }
-}
-
-/// In an implementation of [`AccessSink`] for something that stands before another sink: hands on to `self.$sink` what is no access, as it comes.
-#[macro_export]
-macro_rules! hands_on_asides {
-    ($sink:ident) => {
-        fn wants_flows(&self) -> bool {
-            self.$sink.wants_flows()
-        }
-        fn flows(&mut self, thread: $crate::Thread, flow: $crate::Flow) {
-            self.$sink.flows(thread, flow);
-        }
-        fn wants_edges(&self) -> bool {
-            self.$sink.wants_edges()
-        }
-        fn edges(&mut self, thread: $crate::Thread, edge: &$crate::Edge) {
-            self.$sink.edges(thread, edge);
-        }
-        fn wants_notes(&self) -> bool {
-            self.$sink.wants_notes()
-        }
-        fn notes(&mut self, thread: $crate::Thread, note: &$crate::Note) {
-            self.$sink.notes(thread, note);
-        }
-        fn forks(&mut self, parent: u32, child: u32) {
-            self.$sink.forks(parent, child);
-        }
-    };
-}
-
-impl<S: AccessSink + ?Sized> AccessSink for &mut S {
-    fn accesses(&mut self, batch: &[Access]) {
-        (**self).accesses(batch);
-    }
-    fn wants_loops(&self) -> bool {
-        (**self).wants_loops()
-    }
-    fn short_loops(&self) -> u64 {
-        (**self).short_loops()
-    }
-    fn wants_fetches(&self) -> bool {
-        (**self).wants_fetches()
-    }
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
-        (**self).looped(run)
-    }
-    fn wants_repeats(&self) -> bool {
-        (**self).wants_repeats()
-    }
-    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
-        (**self).enters(repeat)
-    }
-    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
-        (**self).iterated(repeat, iterations, left)
-    }
-    fn leaves(&mut self) {
-        (**self).leaves();
-    }
-    fn space(&mut self, thread: Thread, space: u32) {
-        (**self).space(thread, space);
-    }
-    fn wants_flows(&self) -> bool {
-        (**self).wants_flows()
-    }
-    fn flows(&mut self, thread: Thread, flow: Flow) {
-        (**self).flows(thread, flow);
-    }
-    fn wants_edges(&self) -> bool {
-        (**self).wants_edges()
-    }
-    fn edges(&mut self, thread: Thread, edge: &Edge) {
-        (**self).edges(thread, edge);
-    }
-    fn wants_notes(&self) -> bool {
-        (**self).wants_notes()
-    }
-    fn notes(&mut self, thread: Thread, note: &Note) {
-        (**self).notes(thread, note);
-    }
-    fn numbered(&mut self, thread: Thread, number: u64, note: &Note) {
-        (**self).numbered(thread, number, note);
-    }
-    fn forked(&mut self, thread: Thread, number: u64, child: Option<u32>) {
-        (**self).forked(thread, number, child);
-    }
-    fn forks(&mut self, parent: u32, child: u32) {
-        (**self).forks(parent, child);
-    }
-    fn done(&self) -> bool {
-        (**self).done()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::gcd;
-
-    #[test]
-    fn common_divisors() {
-        let pairs = [
-            (0, 0, 0),
-            (0, 7, 7),
-            (7, 0, 7),
-            (12, 18, 6),
-            (u64::MAX, 5, 5),
-            (64, 24, 8),
-        ];
-        for (a, b, expected) in pairs {
-            assert_eq!(gcd(a, b), expected, "{a} {b}");
-        }
-    }
 }

@@ -4,7 +4,7 @@
 //! the counting, as a recorder has them; and its accesses are replayed into a
 //! sink that only counts, one by one and with loops taken whole. Each is done several times, and the least time counts.
 use memtrail_decode::{Counter, State, ThreadDecoder};
-use memtrail_model::{Access, AccessSink, LoopRun, Thread};
+use memtrail_model::{Access, AccessSink, Event, Reply, Thread, Wants};
 use memtrail_replay::{accesses, Selection};
 use memtrail_trace::{stream, Compressor, Known, Reader};
 use std::error::Error;
@@ -28,12 +28,18 @@ impl AccessSink for Count {
     fn accesses(&mut self, batch: &[Access]) {
         self.accesses += batch.len() as u64;
     }
-    fn wants_loops(&self) -> bool {
-        self.whole
+    fn wants(&self) -> Wants {
+        Wants {
+            loops: self.whole.then_some(0),
+            ..Wants::default()
+        }
     }
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        let Event::Loop(run) = event else {
+            return Reply::NOTHING;
+        };
         self.accesses += run.trips * run.body.len() as u64;
-        true
+        Reply::skip(run.trips)
     }
 }
 

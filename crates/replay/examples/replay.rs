@@ -1,5 +1,5 @@
 //! How fast a recording is replayed into a sink that does nothing: `cargo run --release --example replay -- FILE`.
-use memtrail_model::{Access, AccessSink, LoopRun};
+use memtrail_model::{Access, AccessSink, Event, Reply, Wants};
 use memtrail_replay::{accesses, Selection};
 use memtrail_trace::{Known, Reader};
 use std::error::Error;
@@ -18,12 +18,18 @@ impl AccessSink for Empty {
     fn accesses(&mut self, batch: &[Access]) {
         self.accesses += std::hint::black_box(batch).len() as u64;
     }
-    fn wants_loops(&self) -> bool {
-        self.takes_loops
+    fn wants(&self) -> Wants {
+        Wants {
+            loops: self.takes_loops.then_some(0),
+            ..Wants::default()
+        }
     }
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        let Event::Loop(run) = event else {
+            return Reply::NOTHING;
+        };
         self.accesses += run.trips * std::hint::black_box(run).body.len() as u64;
-        true
+        Reply::skip(run.trips)
     }
 }
 

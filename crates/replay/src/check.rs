@@ -7,7 +7,7 @@
 use crate::check_notes::Notes;
 use crate::{feed, in_parts, OTHER_NUMBER};
 use memtrail_decode::{Counter, Counts, State, ThreadDecoder};
-use memtrail_model::{Access, AccessSink, LoopRun, Note, Thread};
+use memtrail_model::{Access, AccessSink, Event, Note, Reply, Thread, Wants};
 use memtrail_trace::{stream, Chunk, Ending, Error, Hasher, Known, Reader, Stream, ThreadHash, Totals};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -144,21 +144,22 @@ impl AccessSink for Deep<'_> {
     fn accesses(&mut self, batch: &[Access]) {
         self.hasher.accesses(batch);
     }
-    fn wants_loops(&self) -> bool {
-        self.hasher.wants_loops()
+    fn wants(&self) -> Wants {
+        Wants {
+            notes: true,
+            ..self.hasher.wants()
+        }
     }
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
-        self.hasher.looped(run)
-    }
-    fn wants_notes(&self) -> bool {
-        true
-    }
-    fn numbered(&mut self, thread: Thread, number: u64, note: &Note) {
-        self.gaps += u64::from(matches!(note, Note::Gap { .. }));
-        self.notes.take(thread, number, Some(note));
-    }
-    fn forked(&mut self, thread: Thread, number: u64, _child: Option<u32>) {
-        self.notes.take(thread, number, None);
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        match event {
+            Event::Note { thread, number, note } => {
+                self.gaps += u64::from(matches!(note, Note::Gap { .. }));
+                self.notes.take(thread, number, Some(note));
+            }
+            Event::ForkCall { thread, number, .. } => self.notes.take(thread, number, None),
+            other => return self.hasher.event(other),
+        }
+        Reply::NOTHING
     }
     fn done(&self) -> bool {
         self.notes.failed()

@@ -2,7 +2,7 @@
 //! stands behind a file's checksums has entries in [`memtrail_trace::fuzzing`].
 use crate::{accesses, replay, Filter, Point, Selection};
 use memtrail_decode::{Consumer, Counter, Counts, Expander};
-use memtrail_model::{Access, AccessSink, Note, Thread};
+use memtrail_model::{Access, AccessSink, Event, Reply, Thread, Wants};
 use memtrail_trace::fuzzing::{Limited, ENOUGH};
 use memtrail_trace::{Known, Reader};
 use std::io::Cursor;
@@ -46,11 +46,15 @@ struct Noting(u64);
 
 impl AccessSink for Noting {
     fn accesses(&mut self, _batch: &[Access]) {}
-    fn wants_notes(&self) -> bool {
-        true
+    fn wants(&self) -> Wants {
+        Wants {
+            notes: true,
+            ..Wants::default()
+        }
     }
-    fn notes(&mut self, _thread: Thread, _note: &Note) {
-        self.0 += 1;
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        self.0 += u64::from(matches!(event, Event::Note { .. }));
+        Reply::NOTHING
     }
     fn done(&self) -> bool {
         self.0 > ENOUGH

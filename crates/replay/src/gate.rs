@@ -1,6 +1,7 @@
 //! What stands between a chunk's accesses and whoever wants them: leaves out what comes before the selection, and lets no more
 //! through than the chunk's head promises and the selection asks for.
-use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Next, Note, Repeat, Thread};
+use crate::limit::{accesses_of, count, end_of};
+use memtrail_model::{Access, AccessSink, Event, LoopRun, Reply, SinkAdapter, Wants};
 
 /// Accesses handed on in one go when a loop is entered in its middle.
 const BATCH: usize = 512;
@@ -18,32 +19,15 @@ pub(crate) struct Gate<S> {
     pub surplus: bool,
     /// The address space of the thread, if the sink is to be told of forks as such.
     pub space: Option<u32>,
-    /// The sink wants fetches. They are neither promised nor left out by number: what follows an access goes with the next one.
-    pub fetches: bool,
-}
-
-/// How many of these are no fetches.
-pub(crate) fn count(batch: &[Access]) -> u64 {
-    batch.iter().filter(|a| a.kind != Kind::Fetch).count() as u64
-}
-
-/// Where the first `n` of these that are no fetches end.
-pub(crate) fn end_of(batch: &[Access], n: u64) -> usize {
-    if n == 0 {
-        return 0;
-    }
-    let mut left = n;
-    let last = batch.iter().position(|a| {
-        left -= u64::from(a.kind != Kind::Fetch);
-        left == 0
-    });
-    last.map_or(batch.len(), |i| i + 1)
+    /// What the sink wants. Fetches are neither promised nor left out by number: what follows an
+    /// access goes with the next one.
+    pub wants: Wants,
 }
 
 impl<S: AccessSink> Gate<S> {
     pub fn new(sink: S, wanted: u64) -> Gate<S> {
         Gate {
-            fetches: sink.wants_fetches(),
+            wants: sink.wants(),
             sink,
             skip: 0,
             promised: 0,
@@ -57,54 +41,43 @@ impl<S: AccessSink> Gate<S> {
         &mut self.sink
     }
 
-    /// Accesses of an iteration.
-    fn each(&self, run: &LoopRun<'_>) -> u64 {
-        let fetches = run
-            .body
-            .iter()
-            .filter(|a| self.fetches && a.kind == Kind::Fetch)
-            .count();
-        (run.body.len() - fetches) as u64
-    }
-
-    /// Accesses among fetches.
-    fn mixed(&mut self, mut batch: &[Access]) {
-        let mut accesses = count(batch);
-        if accesses > self.promised {
-            self.surplus = true;
-            batch = &batch[..end_of(batch, self.promised)];
-            accesses = self.promised;
-        }
-        self.promised -= accesses;
-        if self.skip > accesses {
+    /// A loop of which all, some or no iterations are selected.
+    fn offer(&mut self, run: LoopRun<'_>) -> Reply {
+        let each = accesses_of(run.body, self.wants.fetches);
+        let accesses = run.trips.checked_mul(each);
+        let Some(accesses) = accesses.filter(|&n| n <= self.promised && !run.body.is_empty()) else {
+            return Reply::NOTHING;
+        };
+        // What follows an access goes with the next one.
+        let follows = u64::from(self.wants.fetches);
+        if self.skip > 0 && self.skip >= accesses.saturating_add(follows) {
             self.skip -= accesses;
-            return;
+            self.promised -= accesses;
+            return Reply::skip(run.trips);
         }
-        batch = &batch[end_of(batch, self.skip)..];
-        accesses -= self.skip;
-        self.skip = 0;
-        if accesses >= self.wanted {
-            batch = &batch[..end_of(batch, self.wanted)];
-            accesses = self.wanted;
+        if self.skip > 0 {
+            self.partly(&run, each);
+            return Reply::skip(run.trips);
         }
-        self.wanted -= accesses;
-        if !batch.is_empty() {
-            self.sink.accesses(batch);
+        let most = self.wanted.saturating_sub(follows).checked_div(each);
+        let trips = run.trips.min(most.unwrap_or(u64::MAX));
+        if self.wants.loops.is_none() || trips == 0 || self.wanted == 0 {
+            return Reply::NOTHING;
         }
+        let reply = self.sink.event(Event::Loop(LoopRun { trips, ..run }));
+        self.promised -= reply.skip * each;
+        self.wanted -= reply.skip * each;
+        reply
     }
 
-    /// Iterations of which some are left out, or not wanted any more.
-    fn partly(&mut self, run: &LoopRun<'_>) {
-        let each = self.each(run);
+    /// Iterations of which some are left out, or not wanted any more; of `each` accesses.
+    fn partly(&mut self, run: &LoopRun<'_>, each: u64) {
         // One is gone through even if all of it is left out: fetches may follow.
         let whole = (self.skip - 1) / each;
         self.skip -= whole * each;
         self.promised -= whole * each;
-        let moved = |a: &LoopAccess| LoopAccess {
-            addr: a.addr.wrapping_add(whole.wrapping_mul(a.stride)),
-            ..*a
-        };
-        let body: Vec<LoopAccess> = run.body.iter().map(moved).collect();
+        let mut body = run.body.to_vec();
+        body.iter_mut().for_each(|access| access.advance(whole));
         let rest = LoopRun {
             thread: run.thread,
             trips: run.trips - whole,
@@ -117,107 +90,83 @@ impl<S: AccessSink> Gate<S> {
             if batch.is_empty() {
                 break;
             }
-            self.accesses(&batch);
+            self.pass(&batch);
         }
         self.promised = after;
     }
 }
 
-impl<S: AccessSink> AccessSink for Gate<S> {
-    fn accesses(&mut self, mut batch: &[Access]) {
-        if self.fetches {
-            return self.mixed(batch);
+impl<S: AccessSink> SinkAdapter for Gate<S> {
+    type Inner = S;
+    fn inner(&self) -> &S {
+        &self.sink
+    }
+    fn inner_mut(&mut self) -> &mut S {
+        &mut self.sink
+    }
+
+    /// Whole loops can be left out, whether the sink wants them or not.
+    fn adjust(&self, wants: Wants) -> Wants {
+        Wants {
+            loops: if self.skip > 0 {
+                wants.loops.or(Some(0))
+            } else {
+                wants.loops
+            },
+            // The way back to a loop's beginning is told when it is taken, in the second iteration.
+            repeats: wants.repeats && self.skip == 0 && !wants.edges,
+            ..wants
         }
-        if batch.len() as u64 > self.promised {
+    }
+
+    fn pass(&mut self, mut batch: &[Access]) {
+        let fetches = self.wants.fetches;
+        let mut accesses = count(batch, fetches);
+        if accesses > self.promised {
             self.surplus = true;
-            batch = &batch[..self.promised as usize];
+            batch = &batch[..end_of(batch, self.promised, fetches)];
+            accesses = self.promised;
         }
-        self.promised -= batch.len() as u64;
+        self.promised -= accesses;
         if self.skip > 0 {
-            let skipped = self.skip.min(batch.len() as u64);
-            self.skip -= skipped;
-            batch = &batch[skipped as usize..];
+            if self.skip > accesses {
+                self.skip -= accesses;
+                return;
+            }
+            batch = &batch[end_of(batch, self.skip, fetches)..];
+            accesses -= self.skip;
+            self.skip = 0;
         }
-        if batch.len() as u64 > self.wanted {
-            batch = &batch[..self.wanted as usize];
+        if accesses >= self.wanted {
+            batch = &batch[..end_of(batch, self.wanted, fetches)];
+            accesses = self.wanted;
         }
-        self.wanted -= batch.len() as u64;
+        self.wanted -= accesses;
         if !batch.is_empty() {
             self.sink.accesses(batch);
         }
     }
 
-    fn wants_loops(&self) -> bool {
-        self.skip > 0 || self.sink.wants_loops()
-    }
-
-    fn short_loops(&self) -> u64 {
-        self.sink.short_loops()
-    }
-
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
-        let accesses = run.trips.checked_mul(self.each(run));
-        let Some(accesses) = accesses.filter(|&n| n <= self.promised && !run.body.is_empty()) else {
-            return false;
-        };
-        // What follows an access goes with the next one.
-        let follows = u64::from(self.fetches);
-        if self.skip > 0 && self.skip >= accesses.saturating_add(follows) {
-            self.skip -= accesses;
-            self.promised -= accesses;
-            return true;
-        }
-        if self.skip > 0 {
-            self.partly(run);
-            return true;
-        }
-        let taken = accesses.saturating_add(follows) <= self.wanted && self.sink.wants_loops() && self.sink.looped(run);
-        if taken {
-            self.promised -= accesses;
-            self.wanted -= accesses;
-        }
-        taken
-    }
-
-    fn wants_fetches(&self) -> bool {
-        self.fetches
-    }
-
-    memtrail_model::hands_on_asides!(sink);
-
-    fn wants_repeats(&self) -> bool {
-        self.skip == 0 && self.sink.wants_repeats()
-    }
-
-    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
-        self.sink.enters(repeat)
-    }
-
-    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
-        // Of what is left no more than is wanted, and promised.
-        let most = self.wanted.min(self.promised).checked_div(repeat.accesses);
-        let next = self.sink.iterated(repeat, iterations, left.min(most.unwrap_or(0)));
-        self.wanted -= next.skip * repeat.accesses;
-        self.promised -= next.skip * repeat.accesses;
-        next
-    }
-
-    fn leaves(&mut self) {
-        self.sink.leaves();
-    }
-
-    fn numbered(&mut self, thread: Thread, number: u64, note: &Note) {
-        self.sink.numbered(thread, number, note);
-    }
-
-    fn forked(&mut self, thread: Thread, number: u64, child: Option<u32>) {
-        match (self.space, child) {
-            (Some(parent), Some(child)) => self.sink.forks(parent, child),
-            _ => self.sink.forked(thread, number, child),
+    fn pass_event(&mut self, event: Event<'_>) -> Reply {
+        match event {
+            Event::Loop(run) => self.offer(run),
+            Event::Iterated { repeat, done, left } => {
+                let most = self.wanted.min(self.promised).checked_div(repeat.accesses);
+                let left = left.min(most.unwrap_or(0));
+                let reply = self.sink.event(Event::Iterated { repeat, done, left });
+                self.wanted -= reply.skip * repeat.accesses;
+                self.promised -= reply.skip * repeat.accesses;
+                reply
+            }
+            Event::ForkCall { child: Some(child), .. } if self.space.is_some() => {
+                let parent = self.space.unwrap_or_default();
+                self.sink.event(Event::Fork { parent, child })
+            }
+            other => self.sink.event(other),
         }
     }
 
-    fn done(&self) -> bool {
+    fn has_enough(&self) -> bool {
         self.wanted == 0 || self.sink.done()
     }
 }
@@ -225,7 +174,9 @@ impl<S: AccessSink> AccessSink for Gate<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memtrail_model::Point;
+    use memtrail_model::testing::check_adapter;
+    use memtrail_model::{Kind, LoopAccess, Point, Thread};
+    use std::cell::RefCell;
 
     #[derive(Default)]
     struct Seen {
@@ -236,12 +187,18 @@ mod tests {
         fn accesses(&mut self, batch: &[Access]) {
             self.addresses.extend(batch.iter().map(|a| a.addr));
         }
-        fn wants_loops(&self) -> bool {
-            true
+        fn wants(&self) -> Wants {
+            Wants {
+                loops: Some(0),
+                ..Wants::default()
+            }
         }
-        fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+        fn event(&mut self, event: Event<'_>) -> Reply {
+            let Event::Loop(run) = event else {
+                return Reply::NOTHING;
+            };
             self.loops.push(run.trips);
-            true
+            Reply::skip(run.trips)
         }
     }
 
@@ -274,12 +231,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_selected_is_forwarded() {
+        let whole = |probe| Gate {
+            promised: 1000,
+            ..Gate::new(probe, 1000)
+        };
+        check_adapter(&RefCell::default(), whole, |event| matches!(event, Event::Loop(_)));
+    }
+
+    #[test]
     fn a_loop_is_entered_in_the_middle_of_an_iteration() {
         let mut g = gate(7, 100, u64::MAX);
-        assert!(g.looped(&run(5, &body())));
+        assert_eq!(g.offer(run(5, &body())), Reply::skip(5));
         assert_eq!(g.sink.addresses, [1003, 40, 1004]);
         assert_eq!((g.skip, g.promised), (0, 90));
-        assert!(g.looped(&run(5, &body())));
+        assert_eq!(g.offer(run(5, &body())), Reply::skip(5));
         assert_eq!(g.sink.loops, [5]);
         assert_eq!(g.promised, 80);
     }
@@ -287,17 +253,19 @@ mod tests {
     #[test]
     fn whole_loops_are_left_out_at_once() {
         let mut g = gate(1 << 50, 1 << 51, 1);
-        assert!(g.looped(&run(1 << 49, &body())));
+        assert_eq!(g.offer(run(1 << 49, &body())), Reply::skip(1 << 49));
         assert_eq!((g.skip, g.promised), (0, 1 << 50));
         assert!(g.sink.addresses.is_empty() && g.sink.loops.is_empty());
     }
 
     #[test]
-    fn a_loop_of_which_only_a_part_is_wanted_is_not_taken_whole() {
+    fn of_a_loop_whole_iterations_are_handed_on_as_far_as_they_are_wanted() {
         let mut g = gate(0, 100, 3);
-        assert!(!g.looped(&run(5, &body())));
+        assert_eq!(g.offer(run(5, &body())), Reply::skip(1));
+        assert_eq!((&g.sink.loops[..], g.wanted, g.promised), (&[1][..], 1, 98));
+        assert_eq!(g.offer(run(4, &body())), Reply::NOTHING);
         let mut g = gate(1, 1 << 41, 3);
-        assert!(g.looped(&run(1 << 40, &body())));
+        assert_eq!(g.offer(run(1 << 40, &body())), Reply::skip(1 << 40));
         assert_eq!(g.sink.addresses, [1000, 10, 1001]);
         assert_eq!((g.wanted, g.promised, g.done()), (0, 0, true));
     }
@@ -310,6 +278,6 @@ mod tests {
         assert_eq!(g.sink.addresses, [10, 1001, 20]);
         assert!(g.surplus);
         let mut g = gate(0, 5, 100);
-        assert!(!g.looped(&run(3, &body())));
+        assert_eq!(g.offer(run(3, &body())), Reply::NOTHING);
     }
 }

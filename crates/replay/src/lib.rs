@@ -19,6 +19,7 @@ mod drain;
 pub mod fuzzing;
 mod gate;
 mod interleave;
+mod limit;
 mod live;
 mod nest;
 mod player;
@@ -29,12 +30,13 @@ mod turns;
 pub use check::{check, check_deep, Checked};
 pub use drain::drain;
 pub use interleave::{interleave, Order, Segment, Stream as AccessStream, SLICE};
+pub use limit::Limit;
 pub use live::{Live, Lived};
 pub(crate) use player::OTHER_NUMBER;
 pub use select::{Point, Selection};
 
 use memtrail_decode::{Consumer, State, ThreadDecoder};
-use memtrail_model::{AccessSink, Thread};
+use memtrail_model::{AccessSink, Event, Thread};
 use memtrail_trace::{parse, stream, Chunk, Decoding, Ending, Error, Known, Reader, Stream};
 use player::Player;
 use select::{History, Part};
@@ -72,17 +74,19 @@ pub fn accesses<R: Read + Seek + Send, S: AccessSink>(
     selection: &Selection,
     sink: &mut S,
 ) -> Result<(), Error> {
-    let history = match sink.wants_flows() || sink.wants_edges() {
-        _ if sink.wants_notes() => History::OfAll,
+    let wants = sink.wants();
+    let history = match wants.history() {
+        _ if wants.notes => History::OfAll,
         true => History::OfThreads,
         false => History::Nothing,
     };
-    let mut parts = select::parts(known, selection, sink.wants_fetches(), history)?;
+    let mut parts = select::parts(known, selection, wants.fetches, history)?;
     if selection.limit == 0 {
         return Ok(());
     }
     for part in &parts {
-        sink.space(part.thread, known.space(part.thread));
+        let (thread, space) = (part.thread, known.space(part.thread));
+        sink.event(Event::Space { thread, space });
     }
     let input = Input(Mutex::new(reader));
     match parts.len() {
@@ -102,8 +106,8 @@ fn alone<R: Read + Seek + Send, S: AccessSink>(
 ) -> Result<(), Error> {
     let chunks = part.chunks.clone();
     let space = known.space(part.thread);
-    if let Some(&parent) = known.forks().get(&space).filter(|_| sink.wants_notes()) {
-        sink.forks(parent, space);
+    if let Some(&parent) = known.forks().get(&space).filter(|_| sink.wants().notes) {
+        sink.event(Event::Fork { parent, child: space });
     }
     let mut player = Player::new(known, part, limit, sink).alone();
     let more = ahead(input, known, &chunks, |chunk, stream| {

@@ -17,7 +17,7 @@
 //! offered whole. Memory is bounded by the queue, [`MOST_WAITING`], and a decoder for each thread that lives.
 use crate::interleave::{Segment, SLICE};
 use memtrail_decode::{Block, DecodeError, Definition, Expander, Fed, Message, Piece, Sink, Table, ThreadDecoder};
-use memtrail_model::{Access, AccessSink, Edge, Flow, LoopRun, Note, Thread};
+use memtrail_model::{Access, AccessSink, Event, Reply, Thread, Wants};
 use memtrail_plan::XsaveTable;
 use memtrail_ring::message::FORKED;
 use std::cell::{Cell, RefCell};
@@ -71,7 +71,7 @@ impl<S: AccessSink + Send + 'static> Live<S> {
     /// If the sink wants fetches, the table numbers them.
     pub fn new(xsave: XsaveTable, sink: S) -> Live<S> {
         let mut table = Table::default();
-        if sink.wants_fetches() {
+        if sink.wants().fetches {
             table.number_fetches();
         }
         Live {
@@ -176,40 +176,22 @@ impl<S: AccessSink> AccessSink for Shared<S> {
     fn accesses(&mut self, batch: &[Access]) {
         self.sink.borrow_mut().accesses(batch);
     }
-    fn wants_loops(&self) -> bool {
-        self.alone.get() && self.sink.borrow().wants_loops()
-    }
-    fn short_loops(&self) -> u64 {
-        self.sink.borrow().short_loops()
-    }
-    fn wants_fetches(&self) -> bool {
-        self.sink.borrow().wants_fetches()
-    }
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
-        self.sink.borrow_mut().looped(run)
-    }
-    fn wants_notes(&self) -> bool {
-        self.sink.borrow().wants_notes()
-    }
-    fn notes(&mut self, thread: Thread, note: &Note) {
-        self.sink.borrow_mut().notes(thread, note);
-    }
-    fn forked(&mut self, _thread: Thread, _number: u64, child: Option<u32>) {
-        if let Some(child) = child {
-            self.fork(child);
+    fn wants(&self) -> Wants {
+        let wants = self.sink.borrow().wants();
+        Wants {
+            loops: wants.loops.filter(|_| self.alone.get()),
+            repeats: false,
+            ..wants
         }
     }
-    fn wants_flows(&self) -> bool {
-        self.sink.borrow().wants_flows()
-    }
-    fn flows(&mut self, thread: Thread, flow: Flow) {
-        self.sink.borrow_mut().flows(thread, flow);
-    }
-    fn wants_edges(&self) -> bool {
-        self.sink.borrow().wants_edges()
-    }
-    fn edges(&mut self, thread: Thread, edge: &Edge) {
-        self.sink.borrow_mut().edges(thread, edge);
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        match event {
+            Event::ForkCall { child, .. } => {
+                child.into_iter().for_each(|child| self.fork(child));
+                Reply::NOTHING
+            }
+            other => self.sink.borrow_mut().event(other),
+        }
     }
     fn done(&self) -> bool {
         self.sink.borrow().done()
@@ -221,7 +203,7 @@ impl<S: AccessSink> Shared<S> {
     fn fork(&self, child: u32) {
         let parent = self.forks.borrow_mut().remove(&child);
         if let Some(parent) = parent {
-            self.sink.borrow_mut().forks(parent, child);
+            self.sink.borrow_mut().event(Event::Fork { parent, child });
         }
     }
 }
@@ -271,7 +253,8 @@ impl<S: AccessSink> Running<'_, S> {
             self.space = Some(piece.process);
             let shared = self.expander.flush();
             shared.fork(piece.process);
-            shared.sink.borrow_mut().space(piece.thread, piece.process);
+            let (thread, space) = (piece.thread, piece.process);
+            shared.sink.borrow_mut().event(Event::Space { thread, space });
         }
         let left = piece.segment.accesses - self.accesses;
         let last = whole || left <= SLICE;

@@ -107,6 +107,8 @@ pub(crate) struct Nest {
     pub accesses: u64,
     /// Of one iteration.
     pub words: u64,
+    /// Following calls finds nothing in it.
+    pub stays: bool,
 }
 
 impl Nest {
@@ -142,6 +144,7 @@ impl Nest {
             accesses: 0,
             words: 0,
             records: 0,
+            stays: true,
         };
         survey.repeat(body, &values)?;
         Some(Nest {
@@ -149,6 +152,7 @@ impl Nest {
             movers: survey.movers,
             accesses: survey.accesses / trips,
             words: survey.words / trips,
+            stays: survey.stays,
         })
     }
 }
@@ -164,6 +168,7 @@ struct Survey<'a> {
     accesses: u64,
     words: u64,
     records: usize,
+    stays: bool,
 }
 
 impl Survey<'_> {
@@ -215,6 +220,7 @@ impl Survey<'_> {
         match &block.plan.looping {
             None => {
                 let side = found.side.and_then(|side| block.plan.sides.get(side));
+                self.stays &= block.stays(side);
                 // What was not captured matters to nobody.
                 slots.resize(block.plan.slots() - block.plan.derived.len(), Value::constant(0));
                 self.derive(block, &mut slots)?;
@@ -237,6 +243,7 @@ impl Survey<'_> {
         if level == DEEPEST || !stays {
             return None;
         }
+        self.stays &= block.stays(None);
         let (entry, exit) = (slots[counter.slot as usize], *slots.last()?);
         let trips = Plan::trips(counter, entry.first, exit.first);
         if entry.strides != exit.strides || trips == 0 {
@@ -285,7 +292,14 @@ impl Survey<'_> {
     fn plan(&mut self, block: &Block, slots: &[Value], last: Option<u16>) -> Option<()> {
         let times = self.times()?;
         let made = |insn: u16| last.is_none_or(|last| insn <= last);
-        for access in block.plan.accesses.iter().filter(|access| made(access.insn)) {
+        let inside = times / self.loops.0[0];
+        for (n, access) in block
+            .plan
+            .accesses
+            .iter()
+            .enumerate()
+            .filter(|(_, access)| made(access.insn))
+        {
             let Shape::Plain { addr, size } = &access.shape else {
                 return None;
             };
@@ -299,6 +313,8 @@ impl Survey<'_> {
             let (below, above) = self.loops.extent(&value);
             let last = above + i128::from(*size).max(1) - 1;
             self.movers.push(Mover {
+                point: block.point(n),
+                times: inside,
                 kind: access.kind,
                 shift: value.strides[0],
                 first: value.first,

@@ -5,7 +5,7 @@ use crate::select::{before, clip, segments, Part, Point};
 use crate::Segment;
 use memtrail_decode::{Counter, DecodeError, Expander, Kinds, Records, State, ThreadDecoder};
 use memtrail_descriptor::{Definition, Dictionary, Events};
-use memtrail_model::{AccessSink, Next, Thread};
+use memtrail_model::{AccessSink, Event, Reply, Thread};
 use memtrail_trace::{cuts, walk, Bad, Chunk, Drive, Error, Known, LeafName, Stream};
 use std::collections::HashMap;
 
@@ -109,9 +109,9 @@ impl<'k, S: AccessSink> Player<'k, S> {
         };
         let mut counter = Counter::new(&known.xsave);
         // Fetches that follow the last access left out are wanted.
-        let follows = u64::from(expander.flush().fetches);
+        let follows = u64::from(expander.flush().wants.fetches);
         let gate = expander.flush();
-        let history = gate.wants_flows() || gate.wants_edges() || gate.wants_notes();
+        let history = gate.wants.history();
         // Whoever wants to know what happened on the way is not spared what is left out.
         let mut counting = *skip > 0 && !history;
         if self.leading {
@@ -125,7 +125,7 @@ impl<'k, S: AccessSink> Player<'k, S> {
                 known,
                 thread: self.part.thread,
                 decoder,
-                repeats: !history && expander.flush().wants_repeats(),
+                repeats: expander.flush().wants().repeats,
                 expander,
                 kinds: kinds(&stream.events.dictionary, known),
                 failed: None,
@@ -191,7 +191,7 @@ impl<'k, S: AccessSink> Player<'k, S> {
         promise(&mut self.expander, self.skip, accesses);
         let gate = self.expander.flush();
         let wanted = gate.wanted.min(accesses.saturating_sub(self.skip));
-        let fetches = gate.fetches && gate.wanted > 0;
+        let fetches = gate.wants.fetches && gate.wanted > 0;
         let end = chunk.head.stream.end;
         Ok((wanted > 0 || fetches).then_some(Segment {
             begin: end,
@@ -354,7 +354,13 @@ impl<S: AccessSink> Drive for Driver<'_, '_, S> {
             self.uneven.entry(kind).or_default().pause();
             return 0;
         };
-        let after = self.expander.flush().enters(&nest.repeat(self.thread));
+        let wants = self.expander.flush().wants;
+        if wants.history() && !nest.stays {
+            self.uneven.entry(kind).or_default().pause();
+            return 0;
+        }
+        let enter = Event::Enter(nest.repeat(self.thread));
+        let after = self.expander.flush().event(enter).after;
         if after > 0 {
             self.nests.push(nest);
         } else {
@@ -363,22 +369,22 @@ impl<S: AccessSink> Drive for Driver<'_, '_, S> {
         after
     }
 
-    fn iterated(&mut self, iterations: u64, left: u64) -> (Next, u64) {
+    fn iterated(&mut self, done: u64, left: u64) -> (Reply, u64) {
         if !self.settle() {
-            return (Next::default(), 0);
+            return (Reply::NOTHING, 0);
         }
         let Some(nest) = self.nests.last() else {
-            return (Next::default(), 0);
+            return (Reply::NOTHING, 0);
         };
         let repeat = nest.repeat(self.thread);
-        let next = self.expander.flush().iterated(&repeat, iterations, left);
-        self.expander.leave_out(next.skip * nest.accesses);
-        (next, next.skip * nest.words)
+        let reply = self.expander.flush().event(Event::Iterated { repeat, done, left });
+        self.expander.leave_out(reply.skip * nest.accesses);
+        (reply, reply.skip * nest.words)
     }
 
     fn leaves(&mut self) {
         self.nests.pop();
-        self.expander.flush().leaves();
+        self.expander.flush().event(Event::Leave);
     }
 }
 

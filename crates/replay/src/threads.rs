@@ -6,16 +6,16 @@
 //! **Idea.** Every recorded thread is decoded by a thread of its own, which sends its accesses in batches and waits as soon as a
 //! few are under way. It is started when the recorded thread's first access is due, and ends with it: there are never more than the
 //! recorded program had, and memory is bounded by them.
-use crate::gate::{count, end_of};
 use crate::interleave::{interleave, Segment, Stream};
+use crate::limit::{count, end_of, Limit};
 use crate::player::Player;
 use crate::select::{Part, Selection};
 use crate::turns::{Member, Turns};
 use crate::Input;
 use memtrail_decode::Noted;
-use memtrail_model::{Access, AccessSink, Edge, Flow, Note, Thread};
+use memtrail_model::{Access, AccessSink, Edge, Event, Flow, Reply, Thread, Wants};
 use memtrail_trace::{parse, Error, Known};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, Read, Seek};
 use std::rc::Rc;
@@ -78,15 +78,6 @@ enum Sent {
     Failed(Error),
 }
 
-/// What a sink wants beside accesses.
-#[derive(Clone, Copy)]
-struct Wants {
-    fetches: bool,
-    flows: bool,
-    edges: bool,
-    notes: bool,
-}
-
 /// Why replay ends.
 enum End {
     /// As many as were wanted have been handed on.
@@ -141,31 +132,26 @@ impl AccessSink for Courier {
             }
         }
     }
-    fn wants_fetches(&self) -> bool {
-        self.wants.fetches
+    fn wants(&self) -> Wants {
+        self.wants
     }
-    fn wants_flows(&self) -> bool {
-        self.wants.flows
-    }
-    fn flows(&mut self, _thread: Thread, flow: Flow) {
-        self.aside(Aside::Flow(flow));
-    }
-    fn wants_notes(&self) -> bool {
-        self.wants.notes
-    }
-    fn numbered(&mut self, _thread: Thread, number: u64, note: &Note) {
-        let noted = Noted::Note(*note);
-        self.aside(Aside::Note(Numbered { number, noted }));
-    }
-    fn forked(&mut self, _thread: Thread, number: u64, child: Option<u32>) {
-        let noted = Noted::Fork { child };
-        self.aside(Aside::Note(Numbered { number, noted }));
-    }
-    fn wants_edges(&self) -> bool {
-        self.wants.edges
-    }
-    fn edges(&mut self, _thread: Thread, edge: &Edge) {
-        self.aside(Aside::Edge(*edge));
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        match event {
+            Event::Flow { flow, .. } => self.aside(Aside::Flow(flow)),
+            Event::Edge { edge, .. } => self.aside(Aside::Edge(*edge)),
+            Event::Note { number, note, .. } => {
+                let noted = Noted::Note(*note);
+                self.aside(Aside::Note(Numbered { number, noted }));
+            }
+            Event::ForkCall { number, child, .. } => {
+                let noted = Noted::Fork { child };
+                self.aside(Aside::Note(Numbered { number, noted }));
+            }
+            // Not wanted, or told by the one who puts the threads in order.
+            Event::Loop(_) | Event::Enter(_) | Event::Iterated { .. } | Event::Leave => {}
+            Event::Space { .. } | Event::Fork { .. } => {}
+        }
+        Reply::NOTHING
     }
     fn done(&self) -> bool {
         self.gone
@@ -223,8 +209,6 @@ struct Remote<'scope, 'env, 'r, R> {
     /// Its notes have to wait for those of other threads.
     turn: Option<Turn>,
     wants: Wants,
-    /// Accesses still wanted of all threads together.
-    left: Rc<Cell<u64>>,
 }
 
 impl<R: Read + Seek + Send> Remote<'_, '_, '_, R> {
@@ -275,8 +259,12 @@ impl<R: Read + Seek + Send> Remote<'_, '_, '_, R> {
         let thread = self.part.thread;
         while let Some((_, aside)) = self.batch.asides.front().filter(|&&(at, _)| at <= self.taken) {
             match (aside, &mut self.turn) {
-                (Aside::Flow(flow), _) => sink.flows(thread, *flow),
-                (Aside::Edge(edge), _) => sink.edges(thread, edge),
+                (&Aside::Flow(flow), _) => {
+                    sink.event(Event::Flow { thread, flow });
+                }
+                (Aside::Edge(edge), _) => {
+                    sink.event(Event::Edge { thread, edge });
+                }
                 (Aside::Note(note), Some(turn)) => {
                     if !turn.take(thread, note, sink) {
                         return false;
@@ -367,18 +355,14 @@ impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
     }
 
     fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<u64, End> {
-        let n = n.min(self.left.get());
         let mut wanted = n;
         while wanted > 0 {
             let from = self.taken;
             let rest = &self.batch.accesses[from..];
             if !rest.is_empty() {
-                let end = first(rest, wanted, self.wants.fetches);
+                let end = end_of(rest, wanted, self.wants.fetches);
                 let went_on = self.hand_on(from + end, sink);
-                wanted -= match self.wants.fetches {
-                    false => (self.taken - from) as u64,
-                    true => count(&self.batch.accesses[from..self.taken]),
-                };
+                wanted -= count(&self.batch.accesses[from..self.taken], self.wants.fetches);
                 if went_on {
                     continue;
                 }
@@ -396,12 +380,10 @@ impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
                 return Err(Error::Damaged { at, what }.into());
             }
         }
-        let produced = n - wanted;
-        self.left.set(self.left.get() - produced);
-        if self.left.get() == 0 || sink.done() {
+        if sink.done() {
             return Err(End::Enough);
         }
-        Ok(produced)
+        Ok(n - wanted)
     }
 }
 
@@ -445,7 +427,8 @@ impl Turn {
                 return false;
             }
             if let Some(parent) = turns.fork(self.space) {
-                sink.forks(parent, self.space);
+                let child = self.space;
+                sink.event(Event::Fork { parent, child });
             }
             (self.begun, self.insists) = (true, false);
         }
@@ -467,10 +450,13 @@ impl Turn {
         }
         turns.went(self.space, self.member, number, fresh);
         match &note.noted {
-            Noted::Note(note) => sink.numbered(thread, number, note),
-            Noted::Fork { child: Some(child) } => {
-                turns.fork(*child);
-                sink.forks(self.space, *child);
+            Noted::Note(note) => {
+                sink.event(Event::Note { thread, number, note });
+            }
+            &Noted::Fork { child: Some(child) } => {
+                turns.fork(child);
+                let parent = self.space;
+                sink.event(Event::Fork { parent, child });
             }
             Noted::Fork { child: None } => {}
         }
@@ -485,14 +471,6 @@ impl Turn {
     }
 }
 
-/// Where the first `n` accesses end, or all if there are fewer.
-fn first(batch: &[Access], n: u64, fetches: bool) -> usize {
-    match fetches {
-        false => n.min(batch.len() as u64) as usize,
-        true => end_of(batch, n),
-    }
-}
-
 /// Replays several threads.
 pub(crate) fn together<R: Read + Seek + Send, S: AccessSink>(
     input: &Input<'_, R>,
@@ -501,7 +479,13 @@ pub(crate) fn together<R: Read + Seek + Send, S: AccessSink>(
     selection: &Selection,
     sink: &mut S,
 ) -> Result<(), Error> {
-    let left = Rc::new(Cell::new(selection.limit));
+    let sink = &mut Limit::new(sink, selection.limit);
+    // Each thread by itself may be in the middle of a loop when it is another's turn.
+    let wants = Wants {
+        loops: None,
+        repeats: false,
+        ..sink.wants()
+    };
     let ended = std::thread::scope(|scope| {
         let remote = |part| Remote {
             scope,
@@ -513,17 +497,11 @@ pub(crate) fn together<R: Read + Seek + Send, S: AccessSink>(
             segments: VecDeque::new(),
             batch: Batch::default(),
             taken: 0,
-            wants: Wants {
-                fetches: sink.wants_fetches(),
-                flows: sink.wants_flows(),
-                edges: sink.wants_edges(),
-                notes: sink.wants_notes(),
-            },
+            wants,
             turn: None,
-            left: left.clone(),
         };
         let mut remotes: Vec<_> = parts.into_iter().map(remote).collect();
-        if sink.wants_notes() {
+        if wants.notes {
             let turns = Rc::new(RefCell::new(Turns::new(known.forks())));
             for (i, remote) in remotes.iter_mut().enumerate() {
                 remote.turn = Some(Turn::new(known, &remote.part, i, turns.clone()));

@@ -5,7 +5,7 @@ mod common;
 
 use by_hand::{recorded_with, scan, Thread0};
 use common::blocks;
-use memtrail_model::{Access, AccessSink, Flow, GapReason, Note, Thread};
+use memtrail_model::{Access, AccessSink, Event, Flow, GapReason, Note, Reply, Wants};
 use memtrail_replay::{accesses, check_deep, Selection};
 use memtrail_ring::record::{GAP, NOT_KNOWN, STATE};
 use memtrail_trace::{Error, Known, Reader, Totals};
@@ -24,19 +24,24 @@ impl AccessSink for All {
     fn accesses(&mut self, batch: &[Access]) {
         self.addresses.extend(batch.iter().map(|a| a.addr));
     }
-    fn wants_notes(&self) -> bool {
-        true
-    }
-    fn notes(&mut self, _thread: Thread, note: &Note) {
-        self.notes.push((self.addresses.len(), *note));
-    }
-    fn wants_flows(&self) -> bool {
-        true
-    }
-    fn flows(&mut self, _thread: Thread, flow: Flow) {
-        if let Flow::Stack { rsp } = flow {
-            self.stacks.push((self.addresses.len(), rsp));
+    fn wants(&self) -> Wants {
+        Wants {
+            notes: true,
+            flows: true,
+            ..Wants::default()
         }
+    }
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        let before = self.addresses.len();
+        match event {
+            Event::Note { note, .. } => self.notes.push((before, *note)),
+            Event::Flow {
+                flow: Flow::Stack { rsp },
+                ..
+            } => self.stacks.push((before, rsp)),
+            _ => {}
+        }
+        Reply::NOTHING
     }
 }
 

@@ -5,7 +5,7 @@ mod run;
 
 use common::header;
 use memtrail_decode::{Block, Counter, DecodeError, Message, Piece, Sink, Table, ThreadDecoder};
-use memtrail_model::{Access, AccessSink, Kind, LoopRun, Note, Thread};
+use memtrail_model::{Access, AccessSink, Event, Kind, Note, Reply, Thread, Wants};
 use memtrail_plan::XsaveTable;
 use memtrail_replay::{accesses, drain, Selection};
 use memtrail_replay::{Live, Lived};
@@ -66,27 +66,26 @@ impl AccessSink for Seen {
         self.fetches += (batch.len() - data.len()) as u64;
         self.hasher.accesses(&data);
     }
-    fn wants_loops(&self) -> bool {
-        !self.wants_fetches
+    fn wants(&self) -> Wants {
+        Wants {
+            loops: (!self.wants_fetches).then_some(0),
+            fetches: self.wants_fetches,
+            notes: true,
+            ..Wants::default()
+        }
     }
-    fn wants_fetches(&self) -> bool {
-        self.wants_fetches
-    }
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
-        self.loops += 1;
-        self.hasher.looped(run)
-    }
-    fn wants_notes(&self) -> bool {
-        true
-    }
-    fn notes(&mut self, thread: Thread, note: &Note) {
-        self.notes.push((thread, *note));
-    }
-    fn forks(&mut self, parent: u32, child: u32) {
-        self.forks.push((parent, child));
-    }
-    fn space(&mut self, thread: Thread, space: u32) {
-        self.spaces.insert(thread.0, space);
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        match event {
+            Event::Loop(_) => {
+                self.loops += 1;
+                return self.hasher.event(event);
+            }
+            Event::Note { thread, note, .. } => self.notes.push((thread, *note)),
+            Event::Fork { parent, child } => self.forks.push((parent, child)),
+            Event::Space { thread, space } => drop(self.spaces.insert(thread.0, space)),
+            other => panic!("{other:?}"),
+        }
+        Reply::NOTHING
     }
 }
 

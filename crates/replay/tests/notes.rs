@@ -5,7 +5,7 @@ mod common;
 
 use by_hand::{recorded, scan, Thread0};
 use common::blocks;
-use memtrail_model::{Access, AccessSink, Kind, Note, Thread};
+use memtrail_model::{Access, AccessSink, Event, Kind, Note, Reply, Thread, Wants};
 use memtrail_replay::Order;
 use memtrail_replay::{accesses, check_deep, Point, Selection};
 use memtrail_ring::record::BREAK;
@@ -26,18 +26,23 @@ impl AccessSink for Noted {
         let data = batch.iter().filter(|a| a.kind != Kind::Fetch).count();
         *self.accesses.entry(batch[0].thread.0).or_default() += data as u64;
     }
-    fn wants_fetches(&self) -> bool {
-        self.fetches
+    fn wants(&self) -> Wants {
+        Wants {
+            fetches: self.fetches,
+            notes: true,
+            ..Wants::default()
+        }
     }
-    fn wants_notes(&self) -> bool {
-        true
-    }
-    fn notes(&mut self, thread: Thread, note: &Note) {
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        let Event::Note { thread, note, .. } = event else {
+            return Reply::NOTHING;
+        };
         let &Note::Break { address } = note else {
             panic!("{note:?}");
         };
         let before = self.accesses.get(&thread.0).copied().unwrap_or(0);
         self.notes.push((address, thread.0, before));
+        Reply::NOTHING
     }
 }
 

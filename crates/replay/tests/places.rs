@@ -5,7 +5,7 @@ mod run;
 
 use common::{header, recording};
 use memtrail_decode::Message;
-use memtrail_model::{Access, AccessSink, Thread};
+use memtrail_model::{Access, AccessSink, Event, Reply, Thread};
 use memtrail_replay::{accesses, Selection};
 use memtrail_trace::{Known, Reader, Totals, Writer};
 use memtrail_tracee::xsave_table;
@@ -26,8 +26,11 @@ impl AccessSink for Executed {
             self.points.entry(a.thread.0).or_default().insert(a.point.index());
         }
     }
-    fn space(&mut self, thread: Thread, space: u32) {
-        self.spaces.insert(thread.0, space);
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        if let Event::Space { thread, space } = event {
+            self.spaces.insert(thread.0, space);
+        }
+        Reply::NOTHING
     }
 }
 

@@ -6,7 +6,7 @@ mod common;
 use by_hand::{recorded, scan, Thread0};
 use common::{blocks, header};
 use memtrail_decode::{Block, Message, State, StepSink, Walker};
-use memtrail_model::{Access, AccessSink, Kind, LoopRun, Thread};
+use memtrail_model::{Access, AccessSink, Event, Kind, Reply, Thread, Wants};
 use memtrail_plan::{Lin, Repeat, Shape};
 use memtrail_replay::Order;
 use memtrail_replay::{accesses, check_deep, replay, Filter, Point, Selection};
@@ -40,16 +40,19 @@ impl AccessSink for Whole {
     fn accesses(&mut self, batch: &[Access]) {
         self.0.extend_from_slice(batch);
     }
-    fn wants_loops(&self) -> bool {
-        true
+    fn wants(&self) -> Wants {
+        Wants {
+            loops: Some(self.2),
+            ..Wants::default()
+        }
     }
-    fn short_loops(&self) -> u64 {
-        self.2
-    }
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        let Event::Loop(run) = event else {
+            return Reply::NOTHING;
+        };
         self.0.extend(run.accesses());
         self.1 += 1;
-        true
+        Reply::skip(run.trips)
     }
 }
 
@@ -544,15 +547,19 @@ impl AccessSink for Fetching {
     fn accesses(&mut self, batch: &[Access]) {
         self.list.extend_from_slice(batch);
     }
-    fn wants_fetches(&self) -> bool {
-        true
+    fn wants(&self) -> Wants {
+        Wants {
+            fetches: true,
+            loops: self.loops.then_some(0),
+            ..Wants::default()
+        }
     }
-    fn wants_loops(&self) -> bool {
-        self.loops
-    }
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        let Event::Loop(run) = event else {
+            return Reply::NOTHING;
+        };
         self.list.extend(run.accesses());
-        true
+        Reply::skip(run.trips)
     }
 }
 

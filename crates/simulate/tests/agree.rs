@@ -2,7 +2,7 @@
 mod inputs;
 
 use inputs::{hierarchies, nests, plain_hierarchies, streams, Nest, Piece, Stream};
-use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Point, Repeat, Thread};
+use memtrail_model::{Access, AccessSink, Event, Kind, LoopAccess, LoopRun, Point, Repeat, Reply, Thread};
 use memtrail_naive::{without_idle_points, Naive};
 use memtrail_simulate::config::{Holds, Inclusion, Policy, Shared};
 use memtrail_simulate::{Charge, Hierarchy, Level, LevelCounts, Options, Simulator};
@@ -12,7 +12,8 @@ use proptest::prelude::*;
 fn simulator(hierarchy: &Hierarchy, stream: &Stream, options: Options, most: usize) -> Simulator {
     let mut simulator = Simulator::new(hierarchy, options).expect("a hierarchy that makes sense");
     for &(thread, space) in &stream.spaces {
-        simulator.space(Thread(thread), space);
+        let thread = Thread(thread);
+        simulator.event(Event::Space { thread, space });
     }
     for piece in &stream.pieces {
         if let Piece::Loop { thread, trips, body } = piece {
@@ -32,19 +33,23 @@ fn simulated(hierarchy: &Hierarchy, stream: &Stream, options: Options, most: usi
 }
 
 fn takes_loop(simulator: &mut Simulator, thread: Thread, trips: u64, body: &[LoopAccess]) -> bool {
-    simulator.wants_loops() && simulator.looped(&LoopRun { thread, trips, body })
+    let run = LoopRun { thread, trips, body };
+    simulator.wants().loops.is_some() && simulator.event(Event::Loop(run)) == Reply::skip(trips)
 }
 
 /// Hands a nest over as a replay does: the simulator is asked now and then whether to leave out iterations of the outer loop. Returns how many it left out.
 fn hand_over(simulator: &mut Simulator, nest: &Nest) -> u64 {
-    let movers = nest.movers().filter(|_| simulator.wants_repeats());
+    let movers = nest.movers().filter(|_| simulator.wants().repeats);
     let repeat = Repeat {
         thread: nest.thread,
         trips: nest.times,
         accesses: nest.trips * nest.body.len() as u64,
         movers: movers.as_deref().unwrap_or(&[]),
     };
-    let mut after = if movers.is_some() { simulator.enters(&repeat) } else { 0 };
+    let mut after = match movers {
+        Some(_) => simulator.event(Event::Enter(repeat)).after,
+        None => 0,
+    };
     let entered = after > 0;
     let (mut iteration, mut since, mut left_out) = (0, 0, 0);
     while iteration < nest.times {
@@ -56,14 +61,15 @@ fn hand_over(simulator: &mut Simulator, nest: &Nest) -> u64 {
         iteration += 1;
         since += 1;
         if since == after && iteration < nest.times {
-            let next = simulator.iterated(&repeat, since, nest.times - iteration);
+            let (done, left) = (since, nest.times - iteration);
+            let next = simulator.event(Event::Iterated { repeat, done, left });
             (since, after) = (0, next.after);
             iteration += next.skip;
             left_out += next.skip;
         }
     }
     if entered {
-        simulator.leaves();
+        simulator.event(Event::Leave);
     }
     left_out
 }

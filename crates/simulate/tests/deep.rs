@@ -1,6 +1,6 @@
 //! Loops over loops over loops count what access by access counts, whatever is left out of them at any depth.
 
-use memtrail_model::{gcd, Access, AccessSink, Kind, LoopAccess, LoopRun, Mover, Point, Repeat, Thread};
+use memtrail_model::{gcd, Access, AccessSink, Event, Kind, LoopAccess, LoopRun, Mover, Point, Repeat, Reply, Thread};
 use memtrail_naive::{without_idle_points, Naive};
 use memtrail_simulate::config::{Policy, Write};
 use memtrail_simulate::{Hierarchy, Level, Options, Simulator};
@@ -72,6 +72,8 @@ fn movers(nodes: &[Node], around: &[u64], trips: &[u64], out: &mut Vec<Mover>) {
                 }
                 let first = site.addr(around);
                 out.push(Mover {
+                    point: Point(site.point),
+                    times: trips[1..].iter().product(),
                     kind: site.kind,
                     shift: site.strides[depth] as u64,
                     first,
@@ -105,7 +107,7 @@ fn hand_over_some(simulator: &mut Simulator, trips: u64, wanted: u64, body: &[No
         .iter()
         .map(|node| if let Node::Site(site) = node { Some(site) } else { None })
         .collect();
-    if let Some(sites) = sites.filter(|_| simulator.wants_loops()) {
+    if let Some(sites) = sites.filter(|_| simulator.wants().loops.is_some()) {
         let access = |site: &&Site| LoopAccess {
             pc: 0,
             point: Point(site.point),
@@ -115,11 +117,12 @@ fn hand_over_some(simulator: &mut Simulator, trips: u64, wanted: u64, body: &[No
             stride: site.strides[around.len()] as u64,
         };
         let body: Vec<LoopAccess> = sites.iter().map(access).collect();
-        if simulator.looped(&LoopRun {
+        let run = LoopRun {
             thread: Thread(0),
             trips: wanted,
             body: &body,
-        }) {
+        };
+        if simulator.event(Event::Loop(run)) == Reply::skip(wanted) {
             return;
         }
     }
@@ -133,10 +136,9 @@ fn hand_over_some(simulator: &mut Simulator, trips: u64, wanted: u64, body: &[No
         accesses: once.len() as u64,
         movers: &all,
     };
-    let mut after = if simulator.wants_repeats() {
-        simulator.enters(&repeat)
-    } else {
-        0
+    let mut after = match simulator.wants().repeats {
+        true => simulator.event(Event::Enter(repeat)).after,
+        false => 0,
     };
     let entered = after > 0;
     let (mut at, mut since) = (0, 0);
@@ -144,14 +146,15 @@ fn hand_over_some(simulator: &mut Simulator, trips: u64, wanted: u64, body: &[No
         hand_over(simulator, body, &[around, &[at]].concat());
         (at, since) = (at + 1, since + 1);
         if since == after && at < wanted {
-            let next = simulator.iterated(&repeat, since, wanted - at);
+            let (done, left) = (since, wanted - at);
+            let next = simulator.event(Event::Iterated { repeat, done, left });
             (since, after) = (0, next.after);
             at += next.skip;
             assert!(at <= wanted);
         }
     }
     if entered {
-        simulator.leaves();
+        simulator.event(Event::Leave);
     }
 }
 
@@ -163,7 +166,8 @@ fn agree(hierarchy: &Hierarchy, nodes: &[Node], options: Options) -> u64 {
 /// The same in some address space.
 fn agree_in(space: u32, hierarchy: &Hierarchy, nodes: &[Node], options: Options) -> u64 {
     let mut simulator = Simulator::new(hierarchy, options).expect("a hierarchy that makes sense");
-    simulator.space(Thread(0), space);
+    let thread = Thread(0);
+    simulator.event(Event::Space { thread, space });
     hand_over(&mut simulator, nodes, &[]);
     let mut naive = Naive::new(hierarchy, options.evictors, options.classes);
     naive.premature = options.premature;

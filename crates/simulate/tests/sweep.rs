@@ -1,7 +1,7 @@
 //! A sweep counts what a simulation of each configuration by itself counts.
 mod streams;
 
-use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Point, Thread};
+use memtrail_model::{Access, AccessSink, Event, Kind, LoopAccess, LoopRun, Point, Reply, Thread};
 use memtrail_simulate::config::{ConfigError, Policy, Shared};
 use memtrail_simulate::spec::configurations;
 use memtrail_simulate::sweep::{grid, Single, Sweep, SweepConfig, SweepCounts};
@@ -169,7 +169,8 @@ proptest! {
     fn a_cache_by_itself_counts_what_a_sweep_does(config in config(), stream in stream()) {
         let mut single = Single::new(&config, u64::MAX).unwrap();
         for (thread, &space) in SPACES.iter().enumerate() {
-            single.space(Thread(thread as u32), space);
+            let thread = Thread(thread as u32);
+            single.event(Event::Space { thread, space });
         }
         feed(&mut single, &stream);
         prop_assert_eq!(single.counts(), Some(naive(config, &stream, |thread| thread)));
@@ -336,7 +337,7 @@ fn a_cache_by_itself_gives_up_when_it_has_simulated_too_much() {
     hopeless.accesses(&reads([0], 8));
     assert_eq!((hopeless.done(), hopeless.counts()), (true, None));
     let mut single = single();
-    assert!(single.looped(&run));
+    assert_eq!(single.event(Event::Loop(run)), Reply::skip(run.trips));
     let simulated = single.simulated();
     assert!(simulated < 100, "{simulated}");
     single.accesses(&reads((0..800 - simulated).map(|i| 64 * i), 8));

@@ -17,7 +17,7 @@ use crate::stream::Stream;
 use crate::Error;
 use memtrail_decode::{Expander, ThreadDecoder};
 use memtrail_descriptor::{Definition, Dictionary};
-use memtrail_model::{Access, AccessSink, Kind, LoopRun, Point, Thread};
+use memtrail_model::{Access, AccessSink, Event, Kind, Point, Reply, Thread, Wants};
 use memtrail_ring::record::SIGRETURN;
 
 /// The instruction and the kind of access that a descriptor is of: what the literature has a source table for.
@@ -230,10 +230,16 @@ impl AccessSink for Collect {
             self.sequence += 1;
         }
     }
-    fn wants_loops(&self) -> bool {
-        true
+    fn wants(&self) -> Wants {
+        Wants {
+            loops: Some(0),
+            ..Wants::default()
+        }
     }
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        let Event::Loop(run) = event else {
+            return Reply::NOTHING;
+        };
         let each = run.body.len() as u64;
         for (j, a) in run.body.iter().enumerate() {
             self.list.push(Rsd {
@@ -251,7 +257,7 @@ impl AccessSink for Collect {
             });
         }
         self.sequence += run.trips * each;
-        true
+        Reply::skip(run.trips)
     }
 }
 

@@ -3,7 +3,7 @@
 //! From 0, for each access, modulo 2^64: `h ← (rotate-left(h, 5) xor w) · K`, where `w` is a sum of the address, the instruction's
 //! address, and size and kind, each times a constant of its own. It finds mistakes, not forgeries.
 use memtrail_decode::{Block, Counts, DecodeError, Expander, Piece, Table, ThreadDecoder};
-use memtrail_model::{Access, AccessSink, Kind, LoopRun, Thread};
+use memtrail_model::{Access, AccessSink, Event, Kind, Reply, Thread, Wants};
 use memtrail_plan::XsaveTable;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -123,11 +123,17 @@ impl AccessSink for Hasher {
         self.counts.prefetches += prefetches.0;
     }
 
-    fn wants_loops(&self) -> bool {
-        true
+    fn wants(&self) -> Wants {
+        Wants {
+            loops: Some(0),
+            ..Wants::default()
+        }
     }
 
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        let Event::Loop(run) = event else {
+            return Reply::NOTHING;
+        };
         let first =
             |a: &memtrail_model::LoopAccess| (word(a.pc, a.kind, a.addr, a.size), a.stride.wrapping_mul(ADDRESS));
         let mut words: Vec<(u64, u64)> = run.body.iter().map(first).collect();
@@ -144,7 +150,7 @@ impl AccessSink for Hasher {
         run.body
             .iter()
             .for_each(|a| self.counts.add(a.kind, run.trips, a.size.into()));
-        true
+        Reply::skip(run.trips)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::leaves::Words;
 use crate::stream::Stream;
 use crate::varint::Bad;
 use memtrail_descriptor::{Definition, Dictionary, Events};
-use memtrail_model::Next;
+use memtrail_model::Reply;
 
 /// Whoever takes the words of a stream and may leave out iterations of its loops.
 pub trait Drive {
@@ -24,7 +24,7 @@ pub trait Drive {
     /// A loop comes next. Returns after how many iterations to ask; 0 for never.
     fn enters(&mut self, dictionary: &Dictionary, kind: u32, parameters: &[u64]) -> u64;
     /// So many iterations have been handed over, and so many are left. The second number is how many words will not come.
-    fn iterated(&mut self, iterations: u64, left: u64) -> (Next, u64);
+    fn iterated(&mut self, iterations: u64, left: u64) -> (Reply, u64);
     /// The innermost loop that was entered and is asked about has ended.
     fn leaves(&mut self);
 }
@@ -39,8 +39,8 @@ impl<F: FnMut(&[u64]) -> bool> Drive for Plainly<F> {
     fn enters(&mut self, _dictionary: &Dictionary, _kind: u32, _parameters: &[u64]) -> u64 {
         0
     }
-    fn iterated(&mut self, _iterations: u64, _left: u64) -> (Next, u64) {
-        (Next::default(), 0)
+    fn iterated(&mut self, _iterations: u64, _left: u64) -> (Reply, u64) {
+        (Reply::default(), 0)
     }
     fn leaves(&mut self) {}
 }

@@ -1,7 +1,7 @@
 //! How regular is each reference point? For the busiest ones: the stride that most of its accesses come at, and how many do.
 //!
 //! An example of an analysis on top of memtrail's crates. All there is to it: a sink for accesses, and a replay into it.
-use memtrail_model::{Access, AccessSink, LoopRun};
+use memtrail_model::{Access, AccessSink, Event, Reply, Wants};
 use memtrail_replay::{accesses, Selection};
 use memtrail_trace::{Known, Places, Reader};
 use std::collections::HashMap;
@@ -54,16 +54,22 @@ impl AccessSink for Strides {
         }
     }
 
-    fn wants_loops(&self) -> bool {
-        true
+    fn wants(&self) -> Wants {
+        Wants {
+            loops: Some(0),
+            ..Wants::default()
+        }
     }
 
     /// A loop, whole: what it does to the counts takes no longer for a billion iterations than for two.
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        let Event::Loop(run) = event else {
+            return Reply::NOTHING;
+        };
         let same = |i: usize| run.body[..i].iter().any(|other| other.point == run.body[i].point);
         if (0..run.body.len()).any(same) {
             // A point twice in one iteration: let it come access by access.
-            return false;
+            return Reply::NOTHING;
         }
         for access in run.body {
             let walk = self.point(access.point.index());
@@ -75,7 +81,7 @@ impl AccessSink for Strides {
                 walk.last = Some(access.addr.wrapping_add(more.wrapping_mul(access.stride)));
             }
         }
-        true
+        Reply::skip(run.trips)
     }
 }
 

@@ -1,5 +1,5 @@
 //! What the comparisons with other cache simulators share: programs, recordings of what lackey says they do, and our simulation of it.
-use memtrail_model::{Access, AccessSink, Kind, LoopAccess, LoopRun, Point};
+use memtrail_model::{Access, AccessSink, Event, Kind, LoopAccess, LoopRun, Point, Reply, SinkAdapter, Wants};
 use memtrail_replay::Selection;
 use memtrail_simulate::{Hierarchy, Level, LevelCounts, Options, Simulator};
 use memtrail_trace::{Known, Reader};
@@ -24,8 +24,16 @@ pub fn point_of(kind: Kind) -> Point {
 /// Hands accesses on with their kinds as reference points.
 struct ByKind<S>(S);
 
-impl<S: AccessSink> AccessSink for ByKind<S> {
-    fn accesses(&mut self, batch: &[Access]) {
+impl<S: AccessSink> SinkAdapter for ByKind<S> {
+    type Inner = S;
+    fn inner(&self) -> &S {
+        &self.0
+    }
+    fn inner_mut(&mut self) -> &mut S {
+        &mut self.0
+    }
+
+    fn pass(&mut self, batch: &[Access]) {
         let by_kind = |access: &Access| Access {
             point: point_of(access.kind),
             ..*access
@@ -33,21 +41,24 @@ impl<S: AccessSink> AccessSink for ByKind<S> {
         self.0.accesses(&batch.iter().map(by_kind).collect::<Vec<Access>>());
     }
 
-    fn wants_loops(&self) -> bool {
-        self.0.wants_loops()
+    fn adjust(&self, wants: Wants) -> Wants {
+        Wants {
+            fetches: true,
+            repeats: false,
+            ..wants
+        }
     }
 
-    fn wants_fetches(&self) -> bool {
-        true
-    }
-
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+    fn pass_event(&mut self, event: Event<'_>) -> Reply {
+        let Event::Loop(run) = event else {
+            return self.0.event(event);
+        };
         let by_kind = |access: &LoopAccess| LoopAccess {
             point: point_of(access.kind),
             ..*access
         };
         let body: Vec<LoopAccess> = run.body.iter().map(by_kind).collect();
-        self.0.looped(&LoopRun { body: &body, ..*run })
+        self.0.event(Event::Loop(LoopRun { body: &body, ..run }))
     }
 }
 

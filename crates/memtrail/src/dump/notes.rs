@@ -3,7 +3,7 @@
 //! A line for each note: the thread, its accesses before the note, and what happened.
 use super::{done, output, written};
 use crate::info::Recording;
-use memtrail_model::{Access, AccessSink, GapReason, Note, Thread};
+use memtrail_model::{Access, AccessSink, Event, GapReason, Note, Reply, Wants};
 use memtrail_replay::{accesses, Selection};
 use memtrail_trace::Known;
 use std::collections::BTreeMap;
@@ -106,16 +106,23 @@ impl AccessSink for Printer<'_> {
             *self.accesses.entry(first.thread.0).or_default() += batch.len() as u64;
         }
     }
-    fn wants_notes(&self) -> bool {
-        true
+    fn wants(&self) -> Wants {
+        Wants {
+            notes: true,
+            ..Wants::default()
+        }
     }
-    fn notes(&mut self, thread: Thread, note: &Note) {
-        let accesses = self.accesses.get(&thread.0).copied().unwrap_or(0);
-        let what = self.describe(note);
-        self.line(format_args!("{} {accesses}", thread.0), what);
-    }
-    fn forks(&mut self, parent: u32, child: u32) {
-        self.line("fork", format_args!("{parent} {child}"));
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        match event {
+            Event::Note { thread, note, .. } => {
+                let accesses = self.accesses.get(&thread.0).copied().unwrap_or(0);
+                let what = self.describe(note);
+                self.line(format_args!("{} {accesses}", thread.0), what);
+            }
+            Event::Fork { parent, child } => self.line("fork", format_args!("{parent} {child}")),
+            _ => {}
+        }
+        Reply::NOTHING
     }
     fn done(&self) -> bool {
         self.failed.is_some()

@@ -1,10 +1,10 @@
 //! What is to be found out, and finding it out in one pass.
 use super::args::SimArgs;
 use super::choose::{choose, Chosen};
-use super::tee::Tee;
+use super::fan_out::FanOut;
 use super::{cores, Findings, Found};
 use anyhow::Context;
-use memtrail_model::{Access, AccessSink, LoopRun, Next, Repeat, Thread};
+use memtrail_model::{Access, AccessSink, Event, Reply, Wants};
 use memtrail_report::{level_named, Reuse};
 use memtrail_simulate::config::Shared;
 use memtrail_simulate::reuse::{Curves, Reuse as Distances};
@@ -41,7 +41,14 @@ enum How {
 }
 
 impl Many {
-    fn sweep(&mut self) -> Option<&mut Sweep> {
+    fn sweep(&self) -> Option<&Sweep> {
+        match &self.how {
+            How::AtOnce(sweep) => Some(sweep),
+            How::Done(_) => None,
+        }
+    }
+
+    fn sweep_mut(&mut self) -> Option<&mut Sweep> {
         match &mut self.how {
             How::AtOnce(sweep) => Some(sweep),
             How::Done(_) => None,
@@ -68,7 +75,7 @@ pub struct Analyses {
     many: Option<Many>,
     curves: Option<Curves>,
     reuse: Option<Distances>,
-    /// For [`Tee`].
+    /// For [`FanOut`].
     spare: Vec<Access>,
 }
 
@@ -126,8 +133,8 @@ impl Analyses {
     }
 
     /// Whether nothing is left to be found out.
-    pub fn is_done(&mut self) -> bool {
-        self.tee().is_empty()
+    pub fn is_done(&self) -> bool {
+        self.sinks().next().is_none()
     }
 
     /// Whether each thread can be dealt with by itself.
@@ -168,14 +175,24 @@ impl Analyses {
         self.levels.as_mut().map(|levels| &mut levels.simulator)
     }
 
-    fn tee(&mut self) -> Tee<'_> {
-        let mut sinks: Vec<&mut dyn AccessSink> = Vec::with_capacity(4);
-        sinks.extend(self.levels.as_mut().map(|l| &mut l.simulator as &mut dyn AccessSink));
-        let sweep = self.many.as_mut().and_then(Many::sweep);
-        sinks.extend(sweep.map(|sweep| sweep as &mut dyn AccessSink));
-        sinks.extend(self.curves.as_mut().map(|curves| curves as &mut dyn AccessSink));
-        sinks.extend(self.reuse.as_mut().map(|reuse| reuse as &mut dyn AccessSink));
-        Tee::new(sinks, &mut self.spare)
+    /// What is to be found out and is not yet.
+    fn sinks(&self) -> impl Iterator<Item = &dyn AccessSink> {
+        let sweep = self.many.as_ref().and_then(Many::sweep);
+        let levels = self.levels.as_ref().map(|l| &l.simulator as &dyn AccessSink);
+        let sweep = sweep.map(|sweep| sweep as &dyn AccessSink);
+        let curves = self.curves.as_ref().map(|curves| curves as &dyn AccessSink);
+        let reuse = self.reuse.as_ref().map(|reuse| reuse as &dyn AccessSink);
+        [levels, sweep, curves, reuse].into_iter().flatten()
+    }
+
+    fn fan_out(&mut self) -> FanOut<'_> {
+        let sweep = self.many.as_mut().and_then(Many::sweep_mut);
+        let levels = self.levels.as_mut().map(|l| &mut l.simulator as &mut dyn AccessSink);
+        let sweep = sweep.map(|sweep| sweep as &mut dyn AccessSink);
+        let curves = self.curves.as_mut().map(|curves| curves as &mut dyn AccessSink);
+        let reuse = self.reuse.as_mut().map(|reuse| reuse as &mut dyn AccessSink);
+        let sinks = [levels, sweep, curves, reuse].into_iter().flatten().collect();
+        FanOut::new(sinks, &mut self.spare)
     }
 
     /// What was found: of the hierarchy in numbers, to be named, and the rest.
@@ -189,49 +206,24 @@ impl Analyses {
     }
 }
 
-/// Iterations can be left out only if nobody else needs them.
+/// A simulator that is alone gets everything as it comes; several analyses share it.
 impl AccessSink for Analyses {
     fn accesses(&mut self, batch: &[Access]) {
         match self.alone_mut() {
             Some(simulator) => simulator.accesses(batch),
-            None => self.tee().accesses(batch),
+            None => self.fan_out().accesses(batch),
         }
     }
-    fn wants_loops(&self) -> bool {
-        self.levels
-            .as_ref()
-            .is_some_and(|levels| levels.simulator.wants_loops())
+    fn wants(&self) -> Wants {
+        match self.alone() {
+            Some(simulator) => simulator.wants(),
+            None => FanOut::wants_of(self.sinks()),
+        }
     }
-    fn short_loops(&self) -> u64 {
-        self.levels.as_ref().map_or(0, |levels| levels.simulator.short_loops())
-    }
-    fn wants_fetches(&self) -> bool {
-        self.levels
-            .as_ref()
-            .is_some_and(|levels| levels.simulator.wants_fetches())
-    }
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+    fn event(&mut self, event: Event<'_>) -> Reply {
         match self.alone_mut() {
-            Some(simulator) => simulator.looped(run),
-            None => self.tee().looped(run),
-        }
-    }
-    fn space(&mut self, thread: Thread, space: u32) {
-        self.tee().space(thread, space);
-    }
-    fn wants_repeats(&self) -> bool {
-        self.alone().is_some_and(Simulator::wants_repeats)
-    }
-    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
-        self.alone_mut().map_or(0, |simulator| simulator.enters(repeat))
-    }
-    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
-        let simulator = self.alone_mut();
-        simulator.map_or_else(Next::default, |simulator| simulator.iterated(repeat, iterations, left))
-    }
-    fn leaves(&mut self) {
-        if let Some(simulator) = self.alone_mut() {
-            simulator.leaves();
+            Some(simulator) => simulator.event(event),
+            None => self.fan_out().event(event),
         }
     }
 }

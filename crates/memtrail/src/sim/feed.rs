@@ -1,11 +1,12 @@
 //! What stands between a replay and the analyses: a choice of instructions, a limit, a progress line, and several analyses at once.
 use crate::progress::Progress;
-use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Point, Repeat, Thread};
+use memtrail_model::{Access, AccessSink, Event, Kind, LoopRun, Point, Reply, SinkAdapter, Thread, Wants};
+use memtrail_replay::Limit;
 use std::ops::Range;
 
 /// Lets through what is wanted and counts it.
 pub struct Feed<S> {
-    sink: S,
+    sink: Limit<S>,
     fetches: bool,
     /// Addresses that are wanted; all, if there are neither these nor points.
     pcs: Vec<Range<u64>>,
@@ -13,8 +14,6 @@ pub struct Feed<S> {
     points: Vec<bool>,
     /// Only this one's accesses, of whatever else there is to be told.
     thread: Option<Thread>,
-    left: u64,
-    passed: u64,
     progress: Progress,
     /// For batches of which not everything is wanted.
     wanted: Vec<Access>,
@@ -23,13 +22,11 @@ pub struct Feed<S> {
 impl<S: AccessSink> Feed<S> {
     pub fn new(sink: S, pcs: Vec<Range<u64>>, limit: u64, progress: Progress) -> Feed<S> {
         Feed {
-            fetches: sink.wants_fetches(),
-            sink,
+            fetches: sink.wants().fetches,
+            sink: Limit::new(sink, limit),
             pcs,
             points: Vec::new(),
             thread: None,
-            left: limit,
-            passed: 0,
             progress,
             wanted: Vec::new(),
         }
@@ -49,132 +46,100 @@ impl<S: AccessSink> Feed<S> {
 
     /// What took the accesses, and how many went through.
     pub fn finish(self) -> (S, u64) {
-        (self.sink, self.passed)
+        let passed = self.sink.passed();
+        (self.sink.into_inner(), passed)
     }
 
-    fn wants_all(&self) -> bool {
+    fn passes_all(&self) -> bool {
         self.pcs.is_empty() && self.points.is_empty()
     }
 
-    fn wants(&self, pc: u64, point: Point) -> bool {
-        self.wants_all()
+    fn passes(&self, pc: u64, point: Point) -> bool {
+        self.passes_all()
             || self.points.get(point.index()).is_some_and(|&wanted| wanted)
             || self.pcs.iter().any(|range| range.contains(&pc))
     }
 
-    fn count(&mut self, accesses: u64) {
-        self.passed += accesses;
-        self.left -= accesses;
+    /// A loop goes on whole, or nothing of it does. If only some instructions of its body are
+    /// wanted it comes as accesses.
+    fn offer(&mut self, run: LoopRun<'_>) -> Reply {
+        if self.thread.is_some_and(|thread| thread != run.thread) {
+            return Reply::skip(run.trips);
+        }
+        let wanted = run
+            .body
+            .iter()
+            .filter(|access| self.passes(access.pc, access.point))
+            .count();
+        let reply = match wanted {
+            0 => Reply::skip(run.trips),
+            _ if wanted < run.body.len() => Reply::NOTHING,
+            _ => self.sink.event(Event::Loop(run)),
+        };
+        let each = run.body.iter().filter(|a| a.kind != Kind::Fetch).count() as u64;
+        self.progress.add(reply.skip.saturating_mul(each), None);
+        reply
     }
 }
 
-/// Fetches are in no number of accesses.
-fn accesses(batch: &[Access]) -> u64 {
-    batch.iter().filter(|access| access.kind != Kind::Fetch).count() as u64
-}
+impl<S: AccessSink> SinkAdapter for Feed<S> {
+    type Inner = Limit<S>;
+    fn inner(&self) -> &Limit<S> {
+        &self.sink
+    }
+    fn inner_mut(&mut self) -> &mut Limit<S> {
+        &mut self.sink
+    }
 
-impl<S: AccessSink> AccessSink for Feed<S> {
-    fn accesses(&mut self, batch: &[Access]) {
+    fn adjust(&self, wants: Wants) -> Wants {
+        Wants {
+            repeats: wants.repeats && self.passes_all(),
+            ..wants
+        }
+    }
+
+    fn pass(&mut self, batch: &[Access]) {
         let Some(first) = batch.first() else { return };
         if self.thread.is_some_and(|thread| thread != first.thread) {
             return;
         }
-        let count = match self.fetches {
-            true => accesses(batch),
-            false => batch.len() as u64,
+        // Fetches are in no number of accesses.
+        let fetches = match self.fetches {
+            true => batch.iter().filter(|access| access.kind == Kind::Fetch).count(),
+            false => 0,
         };
-        self.progress.add(count, None);
-        if self.wants_all() && count <= self.left {
-            self.sink.accesses(batch);
-            return self.count(count);
+        self.progress.add((batch.len() - fetches) as u64, None);
+        if self.passes_all() {
+            return self.sink.accesses(batch);
         }
         let mut wanted = std::mem::take(&mut self.wanted);
         wanted.clear();
-        let mut left = self.left;
-        for access in batch.iter().filter(|access| self.wants(access.pc, access.point)) {
-            if access.kind != Kind::Fetch {
-                if left == 0 {
-                    break;
-                }
-                left -= 1;
-            }
-            wanted.push(*access);
-        }
+        wanted.extend(batch.iter().filter(|access| self.passes(access.pc, access.point)));
         if !wanted.is_empty() {
             self.sink.accesses(&wanted);
         }
-        self.count(self.left - left);
         self.wanted = wanted;
     }
 
-    fn space(&mut self, thread: Thread, space: u32) {
-        self.sink.space(thread, space);
-    }
-
-    memtrail_model::hands_on_asides!(sink);
-
-    fn wants_loops(&self) -> bool {
-        self.sink.wants_loops()
-    }
-    fn short_loops(&self) -> u64 {
-        self.sink.short_loops()
-    }
-
-    fn wants_fetches(&self) -> bool {
-        self.fetches
-    }
-
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
-        if self.thread.is_some_and(|thread| thread != run.thread) {
-            return true;
+    fn pass_event(&mut self, event: Event<'_>) -> Reply {
+        match event {
+            Event::Loop(run) => self.offer(run),
+            Event::Iterated { repeat, .. } => {
+                let reply = self.sink.event(event);
+                self.progress.add(reply.skip * repeat.accesses, None);
+                reply
+            }
+            other => self.sink.event(other),
         }
-        let accesses = run
-            .trips
-            .saturating_mul(run.body.iter().filter(|a| a.kind != Kind::Fetch).count() as u64);
-        let wanted = run.body.iter().filter(|access| self.wants(access.pc, access.point));
-        let wanted = wanted.count();
-        let taken = match wanted {
-            0 => true,
-            _ if wanted < run.body.len() || accesses > self.left => false,
-            _ => self.sink.looped(run),
-        };
-        if taken {
-            self.progress.add(accesses, None);
-            self.count(if wanted == 0 { 0 } else { accesses });
-        }
-        taken
-    }
-
-    fn wants_repeats(&self) -> bool {
-        self.wants_all() && self.sink.wants_repeats()
-    }
-
-    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
-        self.sink.enters(repeat)
-    }
-
-    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
-        let most = self.left.checked_div(repeat.accesses).unwrap_or(0);
-        let next = self.sink.iterated(repeat, iterations, left.min(most));
-        let skipped = next.skip * repeat.accesses;
-        self.progress.add(skipped, None);
-        self.count(skipped);
-        next
-    }
-
-    fn leaves(&mut self) {
-        self.sink.leaves();
-    }
-
-    fn done(&self) -> bool {
-        self.left == 0 || self.sink.done()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use memtrail_model::testing::check_adapter;
     use memtrail_model::LoopAccess;
+    use std::cell::RefCell;
 
     /// Remembers pcs, and loops as such.
     #[derive(Default)]
@@ -184,19 +149,23 @@ mod tests {
         fetches: bool,
     }
 
-    impl AccessSink for &mut Seen {
+    impl AccessSink for Seen {
         fn accesses(&mut self, batch: &[Access]) {
             self.pcs.extend(batch.iter().map(|a| a.pc));
         }
-        fn wants_loops(&self) -> bool {
-            true
+        fn wants(&self) -> Wants {
+            Wants {
+                loops: Some(0),
+                fetches: self.fetches,
+                ..Wants::default()
+            }
         }
-        fn wants_fetches(&self) -> bool {
-            self.fetches
-        }
-        fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+        fn event(&mut self, event: Event<'_>) -> Reply {
+            let Event::Loop(run) = event else {
+                return Reply::NOTHING;
+            };
             self.loops.push(run.trips);
-            true
+            Reply::skip(run.trips)
         }
     }
 
@@ -229,13 +198,20 @@ mod tests {
     }
 
     #[test]
+    fn everything_is_handed_on() {
+        let probe = RefCell::default();
+        let feed = |probe| Feed::new(probe, Vec::new(), u64::MAX, Progress::new());
+        check_adapter(&probe, feed, |_| false);
+    }
+
+    #[test]
     fn only_wanted_instructions_get_through_and_count() {
         let mut seen = Seen::default();
         let mut feed = feed(&mut seen, &[(10, 20), (30, 31)], 3);
         let batch = [5, 10, 19, 20, 30, 10].map(|pc| access(pc, Kind::Read));
         assert!(!feed.done());
         feed.accesses(&batch);
-        assert_eq!(feed.passed, 3);
+        assert_eq!(feed.sink.passed(), 3);
         assert!(feed.done());
         assert_eq!(seen.pcs, [10, 19, 30]);
     }
@@ -247,7 +223,7 @@ mod tests {
         let batch = [1, 2, 3].map(|pc| access(pc, Kind::Write));
         feed.accesses(&batch);
         feed.accesses(&batch);
-        assert_eq!(feed.passed, 5);
+        assert_eq!(feed.sink.passed(), 5);
         assert_eq!(seen.pcs, [1, 2, 3, 1, 2]);
     }
 
@@ -264,12 +240,13 @@ mod tests {
             access(2, Kind::Fetch),
             access(2, Kind::Read),
         ];
-        assert!(feed.wants_fetches());
+        assert!(feed.wants().fetches);
         feed.accesses(&batch[..3]);
-        assert_eq!(feed.passed, 1);
+        assert_eq!(feed.sink.passed(), 1);
         feed.accesses(&batch[3..]);
-        assert_eq!(feed.passed, 1);
-        assert_eq!(seen.pcs, [1, 1, 2]);
+        assert_eq!(feed.sink.passed(), 1);
+        // None follows the last access.
+        assert_eq!(seen.pcs, [1, 1]);
     }
 
     #[test]
@@ -277,21 +254,19 @@ mod tests {
         let mut seen = Seen::default();
         let mut feed = feed(&mut seen, &[(10, 20)], 10);
         let run = |pcs: &[u64], trips, feed: &mut Feed<&mut Seen>| {
-            feed.looped(&LoopRun {
+            let run = LoopRun {
                 thread: Thread(0),
                 trips,
                 body: &body(pcs),
-            })
+            };
+            feed.event(Event::Loop(run)).skip
         };
-        assert!(run(&[10, 11], 3, &mut feed));
-        assert!(
-            run(&[1, 2], 1000, &mut feed),
-            "a loop of which nothing is wanted is done with"
-        );
-        assert!(!run(&[10, 2], 1, &mut feed), "a part is wanted");
-        assert!(!run(&[10], 5, &mut feed), "it is more than is left");
-        assert!(run(&[10], 4, &mut feed));
-        assert_eq!(feed.passed, 10);
+        assert_eq!(run(&[10, 11], 3, &mut feed), 3);
+        let skipped = run(&[1, 2], 1000, &mut feed);
+        assert_eq!(skipped, 1000, "a loop of which nothing is wanted is done with");
+        assert_eq!(run(&[10, 2], 1, &mut feed), 0, "a part of the body is wanted");
+        assert_eq!(run(&[10], 5, &mut feed), 4, "it is more than is left");
+        assert_eq!(feed.sink.passed(), 10);
         assert!(feed.done());
         assert_eq!(seen.loops, [3, 4]);
     }

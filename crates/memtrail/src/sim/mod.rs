@@ -5,8 +5,8 @@
 pub mod analyses;
 pub mod args;
 pub mod choose;
+mod fan_out;
 pub mod feed;
-mod tee;
 
 use crate::args::RecordArgs;
 use crate::dump::{replayed, selection, whole};

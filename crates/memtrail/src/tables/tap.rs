@@ -1,5 +1,5 @@
 //! What stands before the counting: remembers where each reference point went first, and the ways that control took.
-use memtrail_model::{Access, AccessSink, Edge, LoopAccess, LoopRun, Next, Repeat, Thread};
+use memtrail_model::{Access, AccessSink, Edge, Event, Reply, SinkAdapter, Wants};
 
 /// The first access of a reference point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,67 +46,47 @@ impl<S: AccessSink> Tap<S> {
     }
 }
 
-impl<S: AccessSink> AccessSink for Tap<S> {
-    fn accesses(&mut self, batch: &[Access]) {
+impl<S: AccessSink> SinkAdapter for Tap<S> {
+    type Inner = S;
+    fn inner(&self) -> &S {
+        &self.sink
+    }
+    fn inner_mut(&mut self) -> &mut S {
+        &mut self.sink
+    }
+
+    fn adjust(&self, wants: Wants) -> Wants {
+        Wants {
+            edges: wants.edges || self.edges.is_some(),
+            ..wants
+        }
+    }
+
+    fn pass(&mut self, batch: &[Access]) {
         for access in batch {
             self.see(access.point.index(), access.addr, access.pc);
         }
         self.sink.accesses(batch);
     }
-    fn wants_loops(&self) -> bool {
-        self.sink.wants_loops()
-    }
-    fn short_loops(&self) -> u64 {
-        self.sink.short_loops()
-    }
-    fn wants_fetches(&self) -> bool {
-        self.sink.wants_fetches()
-    }
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
-        for &LoopAccess { point, addr, pc, .. } in run.body {
-            self.see(point.index(), addr, pc);
+
+    fn pass_event(&mut self, event: Event<'_>) -> Reply {
+        match event {
+            Event::Loop(run) => run.body.iter().for_each(|a| self.see(a.point.index(), a.addr, a.pc)),
+            Event::Edge { edge, .. } => self.edges.iter_mut().for_each(|edges| edges.push(*edge)),
+            _ => {}
         }
-        self.sink.looped(run)
+        self.sink.event(event)
     }
-    fn wants_repeats(&self) -> bool {
-        self.sink.wants_repeats()
-    }
-    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
-        self.sink.enters(repeat)
-    }
-    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
-        self.sink.iterated(repeat, iterations, left)
-    }
-    fn leaves(&mut self) {
-        self.sink.leaves();
-    }
-    fn space(&mut self, thread: Thread, space: u32) {
-        self.sink.space(thread, space);
-    }
-    fn wants_flows(&self) -> bool {
-        self.sink.wants_flows()
-    }
-    fn flows(&mut self, thread: Thread, flow: memtrail_model::Flow) {
-        self.sink.flows(thread, flow);
-    }
-    fn wants_edges(&self) -> bool {
-        self.edges.is_some()
-    }
-    fn edges(&mut self, _thread: Thread, edge: &Edge) {
-        if let Some(edges) = &mut self.edges {
-            edges.push(*edge);
-        }
-    }
-    fn wants_notes(&self) -> bool {
-        self.sink.wants_notes()
-    }
-    fn notes(&mut self, thread: Thread, note: &memtrail_model::Note) {
-        self.sink.notes(thread, note);
-    }
-    fn forks(&mut self, parent: u32, child: u32) {
-        self.sink.forks(parent, child);
-    }
-    fn done(&self) -> bool {
-        self.sink.done()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memtrail_model::testing::check_adapter;
+    use std::cell::RefCell;
+
+    #[test]
+    fn everything_is_handed_on() {
+        check_adapter(&RefCell::default(), |probe| Tap::new(probe, false), |_| false);
     }
 }

@@ -362,6 +362,8 @@ fn movers(run: &LoopRun<'_>) -> Option<Vec<Mover>> {
         let (first, end) = (i128::from(access.addr), i128::from(access.addr) + way);
         let high = first.max(end) + i128::from(access.size.max(1)) - 1;
         Some(Mover {
+            point: access.point,
+            times: 1,
             kind: access.kind,
             shift: access.stride,
             first: access.addr,

@@ -25,7 +25,7 @@ use crate::counts::LevelCounts;
 use cache::Cache;
 use dwell::Dwell;
 use machine::{LevelState, Machine, Origin};
-use memtrail_model::{Access, AccessSink, Kind, LoopRun, Next, Repeat, Thread};
+use memtrail_model::{Access, AccessSink, Event, Kind, LoopRun, Repeat, Reply, Thread, Wants};
 use serde::{Deserialize, Serialize};
 use stream::Stream;
 use users::Users;
@@ -269,37 +269,56 @@ impl AccessSink for Simulator {
         }
     }
 
-    fn space(&mut self, thread: Thread, space: u32) {
-        self.entry(thread).space = u64::from(space) << 48;
+    fn wants(&self) -> Wants {
+        Wants {
+            fetches: self.options.instructions,
+            loops: self.takes_loops().then_some(SHORT_LOOPS),
+            repeats: !self.options.no_skip
+                && !self.options.one_by_one
+                && !self.remembers()
+                && !self.options.instructions,
+            ..Wants::default()
+        }
     }
 
-    fn wants_fetches(&self) -> bool {
-        self.options.instructions
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        match event {
+            Event::Loop(run) => self.looped(&run),
+            Event::Enter(repeat) => Reply::after(self.enter_repeat(&repeat)),
+            Event::Iterated { repeat, done, left } => self.iterated(&repeat, done, left),
+            Event::Leave => {
+                if self.watches.pop().is_some() {
+                    self.machine.noted.end();
+                }
+                Reply::NOTHING
+            }
+            Event::Space { thread, space } => {
+                self.entry(thread).space = u64::from(space) << 48;
+                Reply::NOTHING
+            }
+            _ => Reply::NOTHING,
+        }
     }
+}
 
-    fn wants_loops(&self) -> bool {
+impl Simulator {
+    fn takes_loops(&self) -> bool {
         self.plain && !self.remembers() && !self.options.instructions
     }
 
-    fn short_loops(&self) -> u64 {
-        SHORT_LOOPS
-    }
-
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
+    /// Takes a loop whole, if it can.
+    fn looped(&mut self, run: &LoopRun<'_>) -> Reply {
         let entry = self.enter(run.thread);
-        let fits = self.wants_loops() && (entry.space == 0 || looped::keeps_to_space(run));
+        let fits = self.takes_loops() && (entry.space == 0 || looped::keeps_to_space(run));
         let Some(data) = entry.data.filter(|_| fits) else {
-            return false;
+            return Reply::NOTHING;
         };
         self.machine.looped(data, entry.space, run, !self.options.no_skip);
-        true
+        Reply::skip(run.trips)
     }
 
-    fn wants_repeats(&self) -> bool {
-        !self.options.no_skip && !self.options.one_by_one && !self.remembers() && !self.options.instructions
-    }
-
-    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
+    /// Begins to watch a loop. Returns after how many iterations to ask; 0 for never.
+    fn enter_repeat(&mut self, repeat: &Repeat<'_>) -> u64 {
         let entry = self.enter(repeat.thread);
         let Some(data) = entry.data else { return 0 };
         let (machine, space) = (&self.machine, entry.space);
@@ -315,10 +334,11 @@ impl AccessSink for Simulator {
         after
     }
 
-    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
+    /// Leaves out iterations of the innermost loop if they provably repeat what came before.
+    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Reply {
         let entry = self.enter(repeat.thread);
         let (Some(watch), Some(data)) = (self.watches.last_mut(), entry.data) else {
-            return Next::default();
+            return Reply::NOTHING;
         };
         let skip = match watch {
             Watched::Stream(stream) => stream.iterated(&mut self.machine, iterations, left),
@@ -333,15 +353,9 @@ impl AccessSink for Simulator {
                 *watch = Watched::Warp(warp);
             }
         }
-        Next {
+        Reply {
             skip,
             after: watch.next(),
-        }
-    }
-
-    fn leaves(&mut self) {
-        if self.watches.pop().is_some() {
-            self.machine.noted.end();
         }
     }
 }

@@ -2,7 +2,7 @@
 use super::{CurvePoint, Reuse};
 use crate::config::{ConfigError, Policy, Shared};
 use crate::sweep::{grid, Sweep, SweepConfig};
-use memtrail_model::{Access, AccessSink, Thread};
+use memtrail_model::{Access, AccessSink, Event, Reply, Thread};
 use serde::{Deserialize, Serialize};
 
 /// A curve: LRU caches of ascending size.
@@ -95,8 +95,11 @@ impl Curves {
 }
 
 impl AccessSink for Curves {
-    fn space(&mut self, thread: Thread, space: u32) {
-        self.set_space(thread, space);
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        if let Event::Space { thread, space } = event {
+            self.set_space(thread, space);
+        }
+        Reply::NOTHING
     }
 
     fn accesses(&mut self, batch: &[Access]) {

@@ -23,7 +23,7 @@ use crate::sweep::pages::Pages;
 use crate::sweep::spaces::Spaces;
 pub use curves::{Curve, Curves};
 pub use histogram::{Bucket, CurvePoint, Histogram, Touches};
-use memtrail_model::{Access, AccessSink, Kind, Thread};
+use memtrail_model::{Access, AccessSink, Event, Kind, Reply, Thread};
 use safe_arch::m128i;
 pub(crate) use timeline::Timeline;
 
@@ -241,8 +241,11 @@ impl Reuse {
 }
 
 impl AccessSink for Reuse {
-    fn space(&mut self, thread: Thread, space: u32) {
-        self.set_space(thread, space);
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        if let Event::Space { thread, space } = event {
+            self.set_space(thread, space);
+        }
+        Reply::NOTHING
     }
 
     fn accesses(&mut self, batch: &[Access]) {

@@ -39,7 +39,7 @@ use crate::config::{ConfigError, Hierarchy, Level, Policy, Shared};
 use crate::counts::Requests;
 use crate::draft::show_size;
 use front::{Batch, Common, Front};
-use memtrail_model::{Access, AccessSink, Thread};
+use memtrail_model::{Access, AccessSink, Event, Reply, Thread};
 use serde::{Deserialize, Serialize};
 use spaces::Spaces;
 use std::fmt;
@@ -284,8 +284,11 @@ impl Back {
 }
 
 impl AccessSink for Sweep {
-    fn space(&mut self, thread: Thread, space: u32) {
-        self.set_space(thread, space);
+    fn event(&mut self, event: Event<'_>) -> Reply {
+        if let Event::Space { thread, space } = event {
+            self.set_space(thread, space);
+        }
+        Reply::NOTHING
     }
 
     fn accesses(&mut self, batch: &[Access]) {

@@ -9,7 +9,7 @@
 use super::{SweepConfig, SweepCounts};
 use crate::config::{ConfigError, Hierarchy, Level};
 use crate::engine::{Options, Simulator};
-use memtrail_model::{Access, AccessSink, LoopRun, Next, Repeat, Thread};
+use memtrail_model::{Access, AccessSink, Event, Reply, SinkAdapter};
 
 /// A cache that has left nothing out yet is allowed so many times less.
 const HOPELESS: u64 = 8;
@@ -43,50 +43,39 @@ impl Single {
     /// What was counted, unless it has given up.
     pub fn counts(&self) -> Option<SweepCounts> {
         let traffic = self.simulator.counts()[0].traffic;
-        (!self.done()).then_some(SweepCounts {
+        (!self.has_enough()).then_some(SweepCounts {
             reads: traffic.reads,
             writes: traffic.writes,
         })
     }
 }
 
-impl AccessSink for Single {
-    fn accesses(&mut self, batch: &[Access]) {
+impl SinkAdapter for Single {
+    type Inner = Simulator;
+    fn inner(&self) -> &Simulator {
+        &self.simulator
+    }
+    fn inner_mut(&mut self) -> &mut Simulator {
+        &mut self.simulator
+    }
+
+    fn pass(&mut self, batch: &[Access]) {
         self.came += batch.len() as u64;
         self.simulator.accesses(batch);
     }
-    fn space(&mut self, thread: Thread, space: u32) {
-        self.simulator.space(thread, space);
+
+    fn pass_event(&mut self, event: Event<'_>) -> Reply {
+        let reply = self.simulator.event(event);
+        self.came += match event {
+            Event::Loop(run) => reply.skip * run.body.len() as u64,
+            Event::Iterated { repeat, .. } => reply.skip * repeat.accesses,
+            _ => 0,
+        };
+        reply
     }
-    fn wants_loops(&self) -> bool {
-        self.simulator.wants_loops()
-    }
-    fn short_loops(&self) -> u64 {
-        self.simulator.short_loops()
-    }
-    fn looped(&mut self, run: &LoopRun<'_>) -> bool {
-        let taken = self.simulator.looped(run);
-        if taken {
-            self.came += run.trips * run.body.len() as u64;
-        }
-        taken
-    }
-    fn wants_repeats(&self) -> bool {
-        self.simulator.wants_repeats()
-    }
-    fn enters(&mut self, repeat: &Repeat<'_>) -> u64 {
-        self.simulator.enters(repeat)
-    }
-    fn iterated(&mut self, repeat: &Repeat<'_>, iterations: u64, left: u64) -> Next {
-        let next = self.simulator.iterated(repeat, iterations, left);
-        self.came += next.skip * repeat.accesses;
-        next
-    }
-    fn leaves(&mut self) {
-        self.simulator.leaves();
-    }
+
     /// It has given up: sooner if nothing could be left out so far.
-    fn done(&self) -> bool {
+    fn has_enough(&self) -> bool {
         let soon = if self.simulator.skipped() == 0 { HOPELESS } else { 1 };
         self.simulated() > self.allowed / soon
     }

@@ -177,6 +177,8 @@ impl Nest {
             let (down, up) = (ways.iter().map(|&way| way.min(0)), ways.iter().map(|&way| way.max(0)));
             let last = i128::from(access.size.max(1)) - 1;
             Some(Mover {
+                point: access.point,
+                times: self.trips,
                 kind: access.kind,
                 shift: further as u64,
                 first: access.addr,
