@@ -1,4 +1,5 @@
-//! Valgrind's cachegrind: a cache simulator that sees the same accesses as lackey, if the two run in the same surroundings.
+//! Valgrind's cachegrind: a cache simulator that sees the same accesses as lackey, if the two run
+//! in the same surroundings.
 
 use crate::lackey::DEAD_LOADS;
 use crate::program::{Program, Scratch};
@@ -31,7 +32,8 @@ pub struct References {
     pub missed_last: u64,
 }
 
-/// What it counts in all, by the names of its own output: `Ir I1mr ILmr`, `Dr D1mr DLmr`, `Dw D1mw DLmw`.
+/// What it counts in all, by the names of its own output: `Ir I1mr ILmr`, `Dr D1mr DLmr`,
+/// `Dw D1mw DLmw`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     pub fetches: References,

@@ -1,4 +1,5 @@
-//! A C source built so that all tools see the same program counters, and the two comparisons made on it.
+//! A C source built so that all tools see the same program counters, and the two comparisons made
+//! on it.
 
 use crate::listing::Listing;
 use crate::profile::Function;

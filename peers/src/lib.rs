@@ -10,7 +10,8 @@
 //! uses, and the architectural view into the pieces that QEMU sees. Then
 //! reads, writes and bytes must be *equal* for every function compared.
 //!
-//! Caches are compared as well: cachegrind and pycachesim are run on the same accesses as our simulation.
+//! Caches are compared as well: cachegrind and pycachesim are run on the same accesses as our
+//! simulation.
 //!
 //! What is deliberately not here: any decoder of ours. Instructions that need a
 //! rule are found in objdump's listing, so that a decoding error of the recorder

@@ -41,7 +41,8 @@ pub fn profile(program: &Program, scratch: &Scratch, probes: &str) -> Result<Pro
     let base = unrandomised_load_address(program)?;
     let mut record = Command::new(&memtrail);
     record.args(["record", "-f", "--probes", probes]);
-    // Randomisation matters to position-independent programs alone; some containers forbid switching it off.
+    // Randomisation matters to position-independent programs alone; some containers forbid
+    // switching it off.
     if base != 0 {
         record.arg("--no-aslr");
     }

@@ -108,8 +108,9 @@ impl Program {
     }
 }
 
-/// The index holds, for each function, its start and its description's place, both as signed 32-bit offsets
-/// from the index; the description holds the length. Every x86-64 linker writes these encodings.
+/// The index holds, for each function, its start and its description's place, both as signed 32-bit
+/// offsets from the index; the description holds the length. Every x86-64 linker writes these
+/// encodings.
 fn unwind_ranges(index_at: u64, index: &[u8], frames_at: u64, frames: &[u8]) -> Option<Vec<Function>> {
     const VERSION_AND_ENCODINGS: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
     if index.get(..4)? != VERSION_AND_ENCODINGS {
@@ -147,8 +148,8 @@ pub fn load_address(program: &Program, pid: u32) -> Result<u64> {
     u64::from_str_radix(start, 16).map_err(|_| format!("maps of {pid}: {line}"))
 }
 
-/// Where the kernel puts `program` when it does not randomise: the same in every run. Found by starting it
-/// once with an input that does not end.
+/// Where the kernel puts `program` when it does not randomise: the same in every run. Found by
+/// starting it once with an input that does not end.
 pub fn unrandomised_load_address(program: &Program) -> Result<u64> {
     if !program.is_position_independent()? {
         return Ok(0);

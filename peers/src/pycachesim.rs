@@ -1,7 +1,8 @@
 //! pycachesim, a cache simulator in C with a Python interface, from the Python package index.
 //!
-//! It lives in a virtual environment under the target directory, which is made when it is first needed and then stays. Making it takes the Debian packages
-//! `python3-venv` and `python3-dev`, a C compiler and a way to the package index.
+//! It lives in a virtual environment under the target directory, which is made when it is first
+//! needed and then stays. Making it takes the Debian packages `python3-venv` and `python3-dev`, a C
+//! compiler and a way to the package index.
 
 use crate::Result;
 use std::fmt::Write as _;

@@ -46,7 +46,8 @@ pub fn profile(program: &Program, scratch: &Scratch) -> Result<Pieces> {
     parse(&text, program.code_start()?).ok_or("the plugin's output is broken".into())
 }
 
-/// `C` gives where the code begins in memory; less where it begins in the file, that is the load address.
+/// `C` gives where the code begins in memory; less where it begins in the file, that is the load
+/// address.
 fn parse(text: &str, code_start: u64) -> Option<Pieces> {
     let mut lines = text.lines();
     let start = u64::from_str_radix(lines.next()?.strip_prefix("C ")?, 16).ok()?;

@@ -1,7 +1,7 @@
 //! One function per kind of access: the written conventions hold for the tools installed here.
 //!
-//! If `emulators_agree` fails after an upgrade of Valgrind or QEMU, a convention of theirs has changed, and
-//! `rules` must follow. If only `memtrail_agrees` fails, memtrail is wrong.
+//! If `emulators_agree` fails after an upgrade of Valgrind or QEMU, a convention of theirs has
+//! changed, and `rules` must follow. If only `memtrail_agrees` fails, memtrail is wrong.
 
 use peers::{Fixture, Result};
 use std::path::Path;

@@ -1,5 +1,6 @@
-// A vector (1000 writes, 1000 reads of 8 bytes) and a hash map with room for 448 entries: 512 of 16 bytes, and 512 + 16 bytes of control. 400 entries are
-// written, and the values read once by the closure.
+// A vector (1000 writes, 1000 reads of 8 bytes) and a hash map with room for 448 entries: 512 of 16
+// bytes, and 512 + 16 bytes of control. 400 entries are written, and the values read once by the
+// closure.
 use std::collections::HashMap;
 
 #[inline(never)]

@@ -167,7 +167,8 @@ impl Guest {
         crate::tools::work_directory().join(&self.name)
     }
 
-    /// Threaded allocators ask how many processors there are: such a guest must not be pinned to one.
+    /// Threaded allocators ask how many processors there are: such a guest must not be pinned to
+    /// one.
     pub fn counts_processors(&self) -> bool {
         self.flags.iter().any(|f| f == "-pthread") || self.source.extension().is_some_and(|e| e == "rs")
     }

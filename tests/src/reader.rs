@@ -1,6 +1,7 @@
-//! Two readers in Python, compared with `memtrail dump`. `cleanroom/memtrail_reader.py` was written from
-//! docs/trace-format.md alone, by somebody who had seen none of the code. `reader/memtrail_reader.py` follows the
-//! same page and also tells what of the format a file makes use of.
+//! Two readers in Python, compared with `memtrail dump`. `cleanroom/memtrail_reader.py` was written
+//! from docs/trace-format.md alone, by somebody who had seen none of the code.
+//! `reader/memtrail_reader.py` follows the same page and also tells what of the format a file makes
+//! use of.
 
 use crate::compare::{parse, same_accesses};
 use crate::run::{dump, text_of};

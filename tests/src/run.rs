@@ -190,7 +190,8 @@ pub fn oracle(guest: &Guest) -> Result<(Seen, Streams), String> {
     Ok((seen, streams))
 }
 
-/// A virtual machine may lose a step of the oracle, which says so. So many times in a row it is no accident.
+/// A virtual machine may lose a step of the oracle, which says so. So many times in a row it is no
+/// accident.
 const ORACLE_TRIES: usize = 5;
 
 /// The oracle's account of a fresh run, also left in `list`.
@@ -241,7 +242,8 @@ pub struct Account {
     pub described: Option<Streams>,
 }
 
-/// The recorder's account. Every access is also hashed while it is recorded, and the recording checked against that.
+/// The recorder's account. Every access is also hashed while it is recorded, and the recording
+/// checked against that.
 pub fn recorded(guest: &Guest, configuration: Configuration) -> Result<Account, String> {
     let binary = guest.built().map_err(|e| e.to_string())?;
     let trace = with_suffix(&binary, &format!("{}.mtr", configuration.name()));
@@ -269,7 +271,8 @@ pub fn recorded(guest: &Guest, configuration: Configuration) -> Result<Account, 
     })
 }
 
-/// Records a program to `trace`, without address randomisation. What was seen of it, and standard error.
+/// Records a program to `trace`, without address randomisation. What was seen of it, and standard
+/// error.
 pub fn record(
     program: &Path,
     args: &[String],
@@ -298,8 +301,8 @@ pub fn dump(trace: &Path, options: &[&str]) -> Result<String, String> {
     text_of(command)
 }
 
-/// What a subcommand of memtrail says of a file, and its status; and what it prints. It runs where the file is, so that
-/// nothing names this machine's directories.
+/// What a subcommand of memtrail says of a file, and its status; and what it prints. It runs where
+/// the file is, so that nothing names this machine's directories.
 pub fn transcript(subcommand: &[&str], trace: &Path) -> Result<(String, String), String> {
     let (Some(directory), Some(name)) = (trace.parent(), trace.file_name()) else {
         return Err(format!("{} is no file", trace.display()));

@@ -71,7 +71,8 @@ impl Subject {
     }
 }
 
-/// Compiles a source, given from the workspace's root, statically and at a fixed address. `name` keeps it apart from others.
+/// Compiles a source, given from the workspace's root, statically and at a fixed address. `name`
+/// keeps it apart from others.
 pub fn built(name: &str, source: &str, flags: &[&str]) -> Result<PathBuf, String> {
     let fixed = ["-static", "-fno-pie", "-no-pie"];
     compiled("gcc", name, &source_path(source), &[&fixed, flags].concat())

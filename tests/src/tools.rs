@@ -14,8 +14,8 @@ pub fn target_directory() -> &'static Path {
     })
 }
 
-/// The profile to build programs with: the one this program was built with, so that nothing is built
-/// twice. Without optimisation the recorder is too slow to test with: then it is `release`.
+/// The profile to build programs with: the one this program was built with, so that nothing is
+/// built twice. Without optimisation the recorder is too slow to test with: then it is `release`.
 fn profile() -> String {
     let program = std::env::current_exe().unwrap_or_default();
     let inside = program.strip_prefix(target_directory()).ok();

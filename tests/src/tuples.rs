@@ -1,6 +1,7 @@
 //! Descriptors, as `dump --descriptors` prints them, back to accesses.
 //!
-//! Knows nothing but the form of the tuples: every sequence id of a thread must come up exactly once.
+//! Knows nothing but the form of the tuples: every sequence id of a thread must come up exactly
+//! once.
 use crate::compare::{Line, Streams};
 use memtrail_model::Kind;
 use std::collections::BTreeMap;
@@ -70,8 +71,8 @@ fn kind(text: &str) -> Option<Kind> {
     }
 }
 
-/// Adds the accesses of the tuple at the front, moved in memory and in sequence; returns what follows it. `None` if
-/// it makes no sense, or an access is there twice.
+/// Adds the accesses of the tuple at the front, moved in memory and in sequence; returns what
+/// follows it. `None` if it makes no sense, or an access is there twice.
 fn tuple<'t>(text: &'t str, moved: (u64, u64), sources: &[Source], found: &mut Found) -> Option<&'t str> {
     let (name, rest) = text.split_once(" <")?;
     let mut add = |address: u64, kind: Kind, sequence: u64, index: u64| {

@@ -1,4 +1,5 @@
-//! Golden files: recordings of known accesses, and damaged ones with what is said of them. See `golden/README.md`.
+//! Golden files: recordings of known accesses, and damaged ones with what is said of them. See
+//! `golden/README.md`.
 
 use memtrail_decode::{Counter, Definition, State, ThreadDecoder};
 use memtrail_model::{Kind, Thread, Via};
@@ -304,7 +305,8 @@ fn rechunked(bytes: Vec<u8>) -> Vec<u8> {
     writer.finish(&totals).unwrap().0
 }
 
-/// A path that calls a function and returns from it, and one that is a loop and jumps back and forth.
+/// A path that calls a function and returns from it, and one that is a loop and jumps back and
+/// forth.
 fn paths() -> [Plan; 2] {
     let plain = |insn, kind, lin| PlannedAccess {
         insn,
@@ -414,7 +416,8 @@ fn with_paths(bytes: Vec<u8>) -> Vec<u8> {
     let id = blocks.map(|b| b.id + b.plan.ids()).max().unwrap();
     let [calls, loops] = paths();
     let next = id + calls.ids();
-    // One is of the program; of the other, it is not known what it is of. And the program's first block once more, with other code.
+    // One is of the program; of the other, it is not known what it is of. And the program's first
+    // block once more, with other code.
     let mut first = known.table.blocks()[0].definition();
     let of_program = Definition {
         id,

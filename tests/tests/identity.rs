@@ -4,7 +4,8 @@ use memtrail_tests::subject::{compiled, source_path, Subject};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// `identity/hot.c`, with a function of this name that reads `times` times 1000 elements, and its return address.
+/// `identity/hot.c`, with a function of this name that reads `times` times 1000 elements, and its
+/// return address.
 fn hot(name: &str, function: &str, times: u32, flags: &[&str]) -> PathBuf {
     let defines = [format!("-DHOT={function}"), format!("-DTIMES={times}")];
     let defines: Vec<&str> = defines.iter().map(String::as_str).collect();

@@ -1,11 +1,14 @@
 //! The tables of the METRIC paper (sections 7.1 and 7.2), from recorded programs.
 //!
-//! The programs are `metric/mm.c` and `metric/adi.c`, recorded whole; of the recording the first million accesses of the kernel go through the
-//! paper's cache, 32 KB in lines of 32 bytes, two ways, LRU. Where the paper's arrays lay is not known. Every placement gives its
-//! ADI figure; the other figures depend on the placement, which the sources fix.
+//! The programs are `metric/mm.c` and `metric/adi.c`, recorded whole; of the recording the first
+//! million accesses of the kernel go through the paper's cache, 32 KB in lines of 32 bytes, two
+//! ways, LRU. Where the paper's arrays lay is not known. Every placement gives its ADI figure; the
+//! other figures depend on the placement, which the sources fix.
 //!
-//! What does not follow from the stated cache in any placement, and is not claimed: 261,189 misses of the matrix product (it is between 259,514 and 259,597), of
-//! which 157 are of `xx` (79 to 99), and all shares of temporal hits and spatial use. These are asserted as we define them (`docs/simulation.md`).
+//! What does not follow from the stated cache in any placement, and is not claimed: 261,189 misses
+//! of the matrix product (it is between 259,514 and 259,597), of which 157 are of `xx` (79 to 99),
+//! and all shares of temporal hits and spatial use. These are asserted as we define them
+//! (`docs/simulation.md`).
 
 use memtrail_tests::subject::{output, source_path, Subject};
 use memtrail_tests::tools;
@@ -13,12 +16,14 @@ use serde_json::Value;
 
 const LIMIT: u64 = 1_000_000;
 
-/// The first million accesses of `kernel`. A compiler that spills registers would show as references that should not be.
+/// The first million accesses of `kernel`. A compiler that spills registers would show as
+/// references that should not be.
 fn table(subject: &Subject, references: usize) -> Value {
     charged(subject, references, "owner")
 }
 
-/// The same, with evictions charged to the reference that brought a line in, or to all that touched it.
+/// The same, with evictions charged to the reference that brought a line in, or to all that touched
+/// it.
 fn charged(subject: &Subject, references: usize, charge: &str) -> Value {
     let range = subject.range_of("kernel").unwrap_or_else(|why| panic!("{why}"));
     let limit = LIMIT.to_string();
@@ -95,7 +100,8 @@ fn matrix_multiply() {
     // The paper: 0.0441 of xy, all of xz, 157 of xx, none of what is written.
     assert_eq!(column(&found, "misses"), [9_459, 250_000, 79, 0]);
     assert_eq!(column(&found, "evictions"), [9_291, 249_152, 71, 0]);
-    // The paper: xz evicts itself in 238,150 cases of 249,153, xy 10,854, xx 149; and xz all others, always.
+    // The paper: xz evicts itself in 238,150 cases of 249,153, xy 10,854, xx 149; and xz all
+    // others, always.
     let expected = [
         (XY, XZ, 9_291),
         (XZ, XZ, 239_800),
@@ -106,7 +112,8 @@ fn matrix_multiply() {
     assert_eq!(evictors(&found), expected);
     // Of a line of xz one double in four is used before it has to go.
     assert_eq!(spatial_use(&found), [1000, 250, 1000, 0]);
-    // In the paper's table the write of xx loses as many lines as the read that brought them in: those that both touched.
+    // In the paper's table the write of xx loses as many lines as the read that brought them in:
+    // those that both touched.
     let all = charged(&subject, 4, "all");
     assert_eq!(evictors(&all), [&expected[..], &[(XX + 1, XZ, 71)]].concat());
     assert_eq!(all["refs"], found["refs"]);
@@ -136,7 +143,8 @@ fn matrix_multiply() {
     assert!(why.contains("--charge all counts by reference"), "{why}");
 }
 
-/// The source table of descriptors tells files and lines, and the tuples of the kernel's loops point to them.
+/// The source table of descriptors tells files and lines, and the tuples of the kernel's loops
+/// point to them.
 #[test]
 fn descriptors_have_files_and_lines() {
     let subject = Subject::new("metric-lines", "tests/metric/mm.c", &["-O1", "-g"], &["1"]);
@@ -168,7 +176,8 @@ fn descriptors_have_files_and_lines() {
     }
 }
 
-/// References: x[i-1][k], a[i][k], b[i-1][k], x[i][k], its write; a[i][k] twice, b[i-1][k], b[i][k], its write.
+/// References: x[i-1][k], a[i][k], b[i-1][k], x[i][k], its write; a[i][k] twice, b[i-1][k],
+/// b[i][k], its write.
 fn adi(version: &str) -> Value {
     let define = format!("-D{version}");
     let subject = Subject::new(
@@ -208,7 +217,8 @@ fn adi_interchanged() {
     assert_eq!(column(&found, "misses"), expected);
 }
 
-/// The paper: 100,329, with no misses left of the first a[i][k] of the second statement, and next to none of x[i-1][k].
+/// The paper: 100,329, with no misses left of the first a[i][k] of the second statement, and next
+/// to none of x[i-1][k].
 #[test]
 fn adi_fused() {
     let found = adi("FUSED");

@@ -1,7 +1,9 @@
-//! Names: the METRIC paper's tables with its references, and what is told when names are missing or wrong.
+//! Names: the METRIC paper's tables with its references, and what is told when names are missing or
+//! wrong.
 //!
-//! The figures of the tables are explained in `metric.rs`; here they stand beside the names. Whatever is missing, tables are made, counts are the same, and the
-//! reason is told, in the table and beside it.
+//! The figures of the tables are explained in `metric.rs`; here they stand beside the names.
+//! Whatever is missing, tables are made, counts are the same, and the reason is told, in the table
+//! and beside it.
 
 use memtrail_tests::subject::{compiled, output, source_path, Subject, Table};
 use memtrail_tests::tools::{self, work_directory};
@@ -150,7 +152,8 @@ fn recorded(program: PathBuf) -> Subject {
     Subject::record(program, &[]).unwrap_or_else(|why| panic!("{why}"))
 }
 
-/// The names of both lists: the one of 1000 nodes first. Their counts are known, whatever they are called.
+/// The names of both lists: the one of 1000 nodes first. Their counts are known, whatever they are
+/// called.
 fn both_lists(told: &Table) -> Vec<String> {
     let heap = list(&told.found["objects"]).iter().filter(|row| row["kind"] == "heap");
     let mut found: Vec<_> = heap

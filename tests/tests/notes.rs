@@ -1,4 +1,5 @@
-//! What is allocated, freed, mapped and named: what guests say they did, and what was recorded of it.
+//! What is allocated, freed, mapped and named: what guests say they did, and what was recorded of
+//! it.
 
 use memtrail_tests::guest::{self, Guest};
 use memtrail_tests::run::{self, Configuration, Probes};
@@ -88,7 +89,8 @@ fn expected(stdout: &str) -> String {
     lines.map(|line| line.replace("(nil)", "0x0") + "\n").collect()
 }
 
-/// Lines without those of blocks that a guest does not know of: exceptions are allocated, too. They are given back in the end.
+/// Lines without those of blocks that a guest does not know of: exceptions are allocated, too. They
+/// are given back in the end.
 fn known_to(found: &str, expected: &str) -> String {
     let is_known = |line: &&str| {
         let mut words = line.split(' ');
@@ -181,7 +183,8 @@ fn a_library_opened_at_run_time() {
     agrees("notes_library", &[], library.to_str().expect("text"), false);
 }
 
-/// The blocks that live, as the notes have it; fails if one is given that is live, or one given back that is not.
+/// The blocks that live, as the notes have it; fails if one is given that is live, or one given
+/// back that is not.
 #[derive(Default)]
 struct Blocks(BTreeSet<String>);
 
@@ -205,7 +208,8 @@ fn threads_that_free_each_others_blocks() {
     let mut threads: BTreeMap<u32, u64> = BTreeMap::new();
     let (mut allocs, mut frees) = (0, 0);
     for (i, line) in lines.iter().enumerate() {
-        // When a thread ends the C library gives the free blocks that it kept for it to `free` once more.
+        // When a thread ends the C library gives the free blocks that it kept for it to `free` once
+        // more.
         let own = |l: &Line| l.thread == line.thread;
         let ends = line.thread != 0
             && !lines[i..]

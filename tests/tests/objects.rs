@@ -1,7 +1,9 @@
-//! Whose data was accessed, in programs whose answer is known by construction: what each does is said at its head, in `objects/`.
+//! Whose data was accessed, in programs whose answer is known by construction: what each does is
+//! said at its head, in `objects/`.
 //!
-//! Programs are linked as usual, so the dynamic linker and the C library are part of every recording. Counts of an object are exact and complete; where a
-//! library's own code works on it in a way that is its own affair, those of the program's functions are.
+//! Programs are linked as usual, so the dynamic linker and the C library are part of every
+//! recording. Counts of an object are exact and complete; where a library's own code works on it in
+//! a way that is its own affair, those of the program's functions are.
 
 use memtrail_tests::subject::{compiled, source_path, Subject, Table};
 use memtrail_tests::tools::work_directory;
@@ -118,7 +120,8 @@ fn lists_of_one_wrapper_are_told_apart_by_their_callers() {
     );
 }
 
-/// Inlined functions are on the path as if they had been called, and wrappers among them are seen through.
+/// Inlined functions are on the path as if they had been called, and wrappers among them are seen
+/// through.
 #[test]
 fn inlined_calls_are_on_the_path() {
     let subject = recorded("gcc", "inlined.c", &["-O2", "-g"], &[]);
@@ -180,7 +183,8 @@ fn patterns_are_those_that_were_programmed() {
     }
 }
 
-/// A program has the name it was started by, after an exec as well; its variables are found all the same.
+/// A program has the name it was started by, after an exec as well; its variables are found all the
+/// same.
 #[test]
 fn programs_are_called_what_they_were_started_by() {
     let program = built("gcc", "linked.c", &["-O0", "-g"]);
@@ -359,8 +363,8 @@ fn common_blocks_and_allocatable_arrays_of_fortran() {
     }
 }
 
-/// Table II of the object-relative profiling paper, with a last level that is as much smaller than its 4 MB as the arrays are than its 256 MB. The paper's own error is
-/// up to 2.04 %.
+/// Table II of the object-relative profiling paper, with a last level that is as much smaller than
+/// its 4 MB as the arrays are than its 256 MB. The paper's own error is up to 2.04 %.
 #[test]
 fn read_and_write_ratios_at_the_last_level_are_exact() {
     const MEGABYTES: u64 = 8;

@@ -1,7 +1,7 @@
 //! The independent reader decodes real recordings to the accesses that `memtrail dump` prints.
 //!
-//! The guests are chosen to make use of everything in the format; that the reader meets all of it, whatever this CPU
-//! can run, the golden files see to.
+//! The guests are chosen to make use of everything in the format; that the reader meets all of it,
+//! whatever this CPU can run, the golden files see to.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use memtrail_tests::guest::{self, Guest};

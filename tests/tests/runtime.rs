@@ -32,7 +32,8 @@ fn recorded(name: &str, options: &[&str]) -> (Seen, String) {
 fn what_is_not_the_targets_cannot_be_mapped_over() {
     let (seen, said) = recorded("mappings_not_its_own", &[]);
     assert_eq!((seen.status, &seen.stdout[..]), (0, &b"done\n"[..]), "{said}");
-    // The image, the session and its guard pages, the thread's area, the code cache: it found them all.
+    // The image, the session and its guard pages, the thread's area, the code cache: it found them
+    // all.
     let ranges = said
         .lines()
         .find_map(|l| l.strip_suffix(" ranges"))

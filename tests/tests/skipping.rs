@@ -1,4 +1,5 @@
-//! Iterations that repeat others are left out, and nobody can tell: `sim` with and without `--no-skip` on recorded kernels.
+//! Iterations that repeat others are left out, and nobody can tell: `sim` with and without
+//! `--no-skip` on recorded kernels.
 
 use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
 use memtrail_replay::Selection;
@@ -99,7 +100,8 @@ kernels! {
     quicksort ["2000", "1"];
 }
 
-/// Row after row does the same: most of it is left out. Without optimisation the counters lie in memory, and less of it moves evenly.
+/// Row after row does the same: most of it is left out. Without optimisation the counters lie in
+/// memory, and less of it moves evenly.
 fn mostly_skipped(name: &str, args: &[&str]) {
     assert!(skipped(&kernel(name, "-O0", args))[0] > 0);
     let subject = kernel(name, "-O2", args);
@@ -187,7 +189,8 @@ fn spmv() {
     }
 }
 
-/// Simulates with call paths told apart: what was counted, by composite, and how many accesses were left out.
+/// Simulates with call paths told apart: what was counted, by composite, and how many accesses were
+/// left out.
 fn by_callpath(subject: &Subject, no_skip: bool) -> (Vec<Key>, Vec<Tally>, Vec<LevelCounts>, u64) {
     let file = File::open(&subject.recording).expect("a recording");
     let mut reader = Reader::open(BufReader::new(file)).expect("a recording");

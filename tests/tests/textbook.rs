@@ -1,6 +1,8 @@
-//! The simulators on what real programs did, against a textbook simulator: every count of every reference.
+//! The simulators on what real programs did, against a textbook simulator: every count of every
+//! reference.
 //!
-//! The recordings come as `sim` gets them, with loops whole and repeated iterations to be left out; the textbook simulator is given each access.
+//! The recordings come as `sim` gets them, with loops whole and repeated iterations to be left out;
+//! the textbook simulator is given each access.
 
 use memtrail_model::{Access, AccessSink, Event, Reply, Wants};
 use memtrail_naive::Naive;
@@ -16,7 +18,8 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-/// Small beside what the programs touch, so that lines come and go; between them, every policy and every option.
+/// Small beside what the programs touch, so that lines come and go; between them, every policy and
+/// every option.
 const HIERARCHIES: [&[&str]; 9] = [
     &["L1=2K:64:8"],
     &["L1=3K:32:3", "L2=20K:32:5", "L3=64K:32:16"],

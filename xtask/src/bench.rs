@@ -6,9 +6,9 @@
 //! ever adds. Times are CPU times of the *target*; the collector is another
 //! process on another core and is not counted (`docs/benchmarks.md` says how).
 //!
-//! Bounds stand beside the ratios, so that a table is also a verdict.
-//! `bench sizes` is another table: what the recordings weigh; and so is `bench record`: how long a user waits for them;
-//! and `bench sim`: how fast caches are simulated; and `bench objects`: what noting allocations adds.
+//! Bounds stand beside the ratios, so that a table is also a verdict. `bench sizes` is another
+//! table: what the recordings weigh; and so is `bench record`: how long a user waits for them; and
+//! `bench sim`: how fast caches are simulated; and `bench objects`: what noting allocations adds.
 
 mod measure;
 mod objects;

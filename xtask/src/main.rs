@@ -26,7 +26,8 @@ pub type Outcome = Result<bool, String>;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 pub enum Xtask {
-    /// The one test command: packages, fmt, clippy, build, all tests, models, fuzzing, real programs, tidy
+    /// The one test command: packages, fmt, clippy, build, all tests, models, fuzzing, real
+    /// programs, tidy
     Test,
     /// Real programs, native against recorded
     LongTest(longtest::Options),

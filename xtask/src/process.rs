@@ -179,7 +179,8 @@ fn wait_watched(pid: libc::pid_t, timeout: Duration) -> Result<(i32, libc::rusag
                 .1
                 .wait_timeout_while(guard, timeout, |ended| !*ended)
                 .unwrap_or_else(PoisonError::into_inner);
-            // The lock is held: the pid cannot have been reaped and reused meanwhile without `ended`.
+            // The lock is held: the pid cannot have been reaped and reused meanwhile without
+            // `ended`.
             let expired = !*guard;
             if expired {
                 kill(-pid);
@@ -208,7 +209,8 @@ fn wait_watched(pid: libc::pid_t, timeout: Duration) -> Result<(i32, libc::rusag
 }
 
 fn kill(pid: libc::pid_t) {
-    // SAFETY: kill takes two integers; `pid` is a child of ours that is not reaped yet, or its group.
+    // SAFETY: kill takes two integers; `pid` is a child of ours that is not reaped yet, or its
+    // group.
     unsafe {
         libc::kill(pid, libc::SIGKILL);
     }

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 /// own panic strategy and linker flags, so it is named to cargo by its manifest.
 const RUNTIME: &str = "crates/runtime/Cargo.toml";
 
-/// What the whole may take on two idle cores. More is told and does not fail: machines are not idle.
+/// What the whole may take on two idle cores. More is told and does not fail: machines are not
+/// idle.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// All that is tested is built with overflow checks and debug assertions, once.
@@ -41,7 +42,8 @@ pub fn run() -> Outcome {
         &[&["clippy", "--release", "--manifest-path", RUNTIME], &deny[..]].concat(),
     );
     steps.step("tests", || {
-        // Built with the tests; by themselves those that need them would build them again, with other features.
+        // Built with the tests; by themselves those that need them would build them again, with
+        // other features.
         let built = target_dir().join("ci");
         let args = [&["test"], &PROFILE[..], &["--workspace", "--no-fail-fast"]].concat();
         let mut tests = cargo(&args);

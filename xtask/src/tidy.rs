@@ -1,9 +1,9 @@
 //! `cargo xtask tidy`: are the documents true?
 //!
-//! Documents go stale because nothing fails when they do. Here something fails:
-//! a path in a document must exist, a command in a document must be one that the
-//! program accepts (its own `--help` is asked), and nothing may speak of one
-//! developer's machine. Dependencies are looked at as well (`dependencies`). What is checked of documents is only what is written as code
+//! Documents go stale because nothing fails when they do. Here something fails: a path in a
+//! document must exist, a command in a document must be one that the program accepts (its own
+//! `--help` is asked), and nothing may speak of one developer's machine. Dependencies are looked at
+//! as well (`dependencies`). What is checked of documents is only what is written as code
 //! (backticks, fenced blocks) or as a link, so prose stays free.
 
 mod commands;

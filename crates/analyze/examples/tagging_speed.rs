@@ -1,8 +1,11 @@
-//! What tagging costs: `cargo run --release -p memtrail-analyze --example tagging_speed [-- PROGRAM… | FILE.mtr…]`
+//! What tagging costs:
+//! `cargo run --release -p memtrail-analyze --example tagging_speed [-- PROGRAM… | FILE.mtr…]`
 //!
-//! Made-up programs, played several times; the fastest counts, in processor time. Printed for each: a name, nanoseconds for each access with paths and objects tracked, with objects only, with paths only, and
-//! without a tagger; with tabs between. The last is what making up the accesses takes: the costs are the differences.
-//! Of recordings, which are replayed once, also: without a tagger but told of calls; nodes of the call tree, composites, living objects at the end.
+//! Made-up programs, played several times; the fastest counts, in processor time. Printed for each:
+//! a name, nanoseconds for each access with paths and objects tracked, with objects only, with
+//! paths only, and without a tagger; with tabs between. The last is what making up the accesses
+//! takes: the costs are the differences. Of recordings, which are replayed once, also: without a
+//! tagger but told of calls; nodes of the call tree, composites, living objects at the end.
 use memtrail_analyze::objects::Options;
 use memtrail_analyze::{Dimensions, Tagger};
 use memtrail_model::{Access, AccessSink, Event, Flow, Kind, Note, Point, Thread, Wants};
@@ -159,7 +162,8 @@ fn functions(player: &mut Player<'_>) {
     }
 }
 
-/// Blocks that are made, used a little and given back: one is made or given back every six accesses.
+/// Blocks that are made, used a little and given back: one is made or given back every six
+/// accesses.
 fn blocks(player: &mut Player<'_>) {
     player.segment(64 << 20);
     let mut live = [false; 4096];

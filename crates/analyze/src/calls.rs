@@ -1,47 +1,64 @@
 //! Call paths: which calls led to where a thread is.
 //!
-//! **Problem.** Calls and returns do not always pair up: longjmp and exceptions leave many functions at once, signal handlers come in between and may never return, coroutines
-//! change stacks. And a path must be a number that is cheap to compare, while recursion would make endlessly many of them.
+//! **Problem.** Calls and returns do not always pair up: longjmp and exceptions leave many
+//! functions at once, signal handlers come in between and may never return, coroutines change
+//! stacks. And a path must be a number that is cheap to compare, while recursion would make
+//! endlessly many of them.
 //!
-//! **Paths** are nodes of one [`Tree`] for all threads: an edge is a call site (the address of the call instruction) or the beginning of a signal handler. Node 0 is the
-//! root. *Recursion is folded*: a call from a site that is on the path already leads back to the node where that site was first, so that no path has a site twice and the
-//! tree depends on what the program is like and not on how deep it goes. The shadow stack knows the real depth: returns lead back through the same nodes. A tree has at most
-//! [`Tree::LIMIT`] nodes; calls beyond belong to their caller.
+//! **Paths** are nodes of one [`Tree`] for all threads: an edge is a call site (the address of the
+//! call instruction) or the beginning of a signal handler. Node 0 is the root. *Recursion is
+//! folded*: a call from a site that is on the path already leads back to the node where that site
+//! was first, so that no path has a site twice and the tree depends on what the program is like and
+//! not on how deep it goes. The shadow stack knows the real depth: returns lead back through the
+//! same nodes. A tree has at most [`Tree::LIMIT`] nodes; calls beyond belong to their caller.
 //!
-//! **Frames go by addresses.** A thread's shadow stack has the place in memory of each return address (its *slot*). Stacks grow down, so whatever says where the stack pointer
-//! is also says which frames are gone: those below. A call drops frames at its slot or below, a return likewise, a changed stack pointer those below it. No event
-//! needs its counterpart, and nothing is wrong for longer than until the next event.
+//! **Frames go by addresses.** A thread's shadow stack has the place in memory of each return
+//! address (its *slot*). Stacks grow down, so whatever says where the stack pointer is also says
+//! which frames are gone: those below. A call drops frames at its slot or below, a return likewise,
+//! a changed stack pointer those below it. No event needs its counterpart, and nothing is wrong for
+//! longer than until the next event.
 //!
-//! **Other stacks.** A stack has been seen from the last known place of the stack pointer (`last`) up to the highest one (`high`). When the stack pointer changes to `rsp`, it is on
-//! - the stack in use, if it is no further than [`NEAR`] outside what was seen of it (a function may have a large frame that no event has told of);
-//! - a stack that was left, if it is no further than [`RESUME`] outside of that one: whoever comes back to a stack does so where it was left, less what the switching function pushed;
+//! **Other stacks.** A stack has been seen from the last known place of the stack pointer (`last`)
+//! up to the highest one (`high`). When the stack pointer changes to `rsp`, it is on
+//! - the stack in use, if it is no further than [`NEAR`] outside what was seen of it (a function
+//!   may have a large frame that no event has told of);
+//! - a stack that was left, if it is no further than [`RESUME`] outside of that one: whoever comes
+//!   back to a stack does so where it was left, less what the switching function pushed;
 //! - of several the one whose `last` is nearest: a stack may lie in an array on another one;
 //! - otherwise a new one, whose frames are on top of the node where it was entered first.
 //!
-//! A switch may be told by nothing but a return to a slot that the stack in use does not have, or a call that is far outside of it: the same rule then finds out where they are.
+//! A switch may be told by nothing but a return to a slot that the stack in use does not have, or a
+//! call that is far outside of it: the same rule then finds out where they are.
 //!
-//! Taking a huge frame for a new stack does no harm: the node is the same, and coming back finds the old one. Such a mistake must not be found again later, though. A stack that is left without frames is
-//! forgotten; so are those that are left for an older one they came from by dropping two or more frames of it, which is a throw and no switch: a switch drops at most the frame of the switching function. If the
-//! new one is right below the old one, one frame is enough. Coming back to a stack above all its frames means that its memory has got a new use: its frames are then on top of the node where it was
-//! entered now.
+//! Taking a huge frame for a new stack does no harm: the node is the same, and coming back finds
+//! the old one. Such a mistake must not be found again later, though. A stack that is left without
+//! frames is forgotten; so are those that are left for an older one they came from by dropping two
+//! or more frames of it, which is a throw and no switch: a switch drops at most the frame of the
+//! switching function. If the new one is right below the old one, one frame is enough. Coming back
+//! to a stack above all its frames means that its memory has got a new use: its frames are then on
+//! top of the node where it was entered now.
 //!
-//! **Signals.** A handler's frames are a stack of their own, wherever they are in memory; it begins on top of the interrupted node, and its end brings back what it interrupted,
-//! untouched. If it is left by a jump into what it interrupted, it is forgotten.
+//! **Signals.** A handler's frames are a stack of their own, wherever they are in memory; it begins
+//! on top of the interrupted node, and its end brings back what it interrupted, untouched. If it is
+//! left by a jump into what it interrupted, it is forgotten.
 use crate::hash::NumberMap;
 use memtrail_model::{Flow, Thread};
 use std::collections::BTreeMap;
 
 /// How far outside what was seen of the stack in use the stack pointer may go.
 pub const NEAR: u64 = 64 << 10;
-/// How far outside what was seen of a stack it may be when the stack is used again: less than what the kernel puts between a handler and what it interrupts.
+/// How far outside what was seen of a stack it may be when the stack is used again: less than what
+/// the kernel puts between a handler and what it interrupts.
 pub const RESUME: u64 = 512;
 /// Stacks of a thread that are remembered at most; beyond that the older half is forgotten.
 const STACKS: usize = 4096;
 /// Frames of a stack at most: calls beyond belong to their caller.
 const FRAMES: usize = 1 << 22;
-/// Stacks that are looked at when one is searched for: more would have to lie within each other, or be on top of each other.
+/// Stacks that are looked at when one is searched for: more would have to lie within each other, or
+/// be on top of each other.
 const NESTED: usize = 8;
-/// A new stack that is nearer below the old one is taken for a huge frame when it comes to being left by a jump.
+/// A new stack that is nearer below the old one is taken for a huge frame when it comes to being
+/// left by a jump.
 const HUGE: u64 = 1 << 20;
 
 /// Call paths as a tree: see the module's head.
@@ -349,7 +366,8 @@ impl ThreadCalls {
         }
         let distance = |stack: &Stack| rsp.abs_diff(stack.last);
         let from_here_up = self.aside.range(rsp.saturating_sub(RESUME)..);
-        // Of a handler on which nothing was seen yet it is not known where it is: perhaps right below what it interrupted.
+        // Of a handler on which nothing was seen yet it is not known where it is: perhaps right
+        // below what it interrupted.
         let slack = if self.current.high == 0 { 0 } else { RESUME };
         let reaching = from_here_up.take(NESTED).filter(|(_, stack)| stack.reaches(rsp, slack));
         let nearest = reaching.min_by_key(|(_, stack)| distance(stack));
@@ -404,8 +422,9 @@ impl ThreadCalls {
         self.leave(left);
     }
 
-    /// The stacks that came to be one on top of the other since the one in use now was left, up to the one that is left now: origins, and where they begin. Nothing
-    /// if the one did not lead to the other.
+    /// The stacks that came to be one on top of the other since the one in use now was left, up to
+    /// the one that is left now: origins, and where they begin. Nothing if the one did not lead to
+    /// the other.
     fn since(&self, left: &Stack) -> Vec<(Origin, u64)> {
         let mut since = vec![(left.origin, left.high)];
         while let Some(before) = since.last().and_then(|stack| stack.0.before()) {

@@ -1,5 +1,6 @@
-//! Hash maps whose keys are small numbers: one multiplication for each instead of a cipher. The keys come from the program that was recorded, who has nothing to gain
-//! from collisions but its own slow analysis.
+//! Hash maps whose keys are small numbers: one multiplication for each instead of a cipher. The
+//! keys come from the program that was recorded, who has nothing to gain from collisions but its
+//! own slow analysis.
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -24,7 +25,8 @@ impl Hasher for NumberHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // Both halves of the product: the table takes low bits for the place and high ones for the tag.
+        // Both halves of the product: the table takes low bits for the place and high ones for the
+        // tag.
         let product = u128::from(self.0.rotate_left(23) ^ number) * 0x9e37_79b9_7f4a_7c15;
         self.0 = product as u64 ^ (product >> 64) as u64;
     }

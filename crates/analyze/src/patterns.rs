@@ -1,24 +1,36 @@
 //! How the objects of a group are walked through (DTrack's Figure 5).
 //!
-//! **Definitions.** A *walker* is a reference point in a group of objects, whatever else is told apart. Its *steps* are the differences between the addresses of its successive
-//! accesses (prefetches included, fetches not); its *hops* are the steps from one object to another. A stride is *dominant* for a walker if at least one in [`DOMINANT`] of its steps has it; a stride of 0 is
-//! one, too. A walker *chases* pointers if at least half of its steps are hops. It is *regular* if it does not chase and at least [`REGULAR`] of its steps have dominant strides. It is *indirect* if
-//! it is neither, and its addresses come from values that another reference loads ([`Feeders`]) which
+//! **Definitions.** A *walker* is a reference point in a group of objects, whatever else is told
+//! apart. Its *steps* are the differences between the addresses of its successive accesses
+//! (prefetches included, fetches not); its *hops* are the steps from one object to another. A
+//! stride is *dominant* for a walker if at least one in [`DOMINANT`] of its steps has it; a stride
+//! of 0 is one, too. A walker *chases* pointers if at least half of its steps are hops. It is
+//! *regular* if it does not chase and at least [`REGULAR`] of its steps have dominant strides. It
+//! is *indirect* if it is neither, and its addresses come from values that another reference loads
+//! ([`Feeders`]) which
 //! - makes, outside of stacks, at least as many accesses as the walker does;
-//! - moves: less than half of its steps there are 0, so that it is no variable that holds an index; and
+//! - moves: less than half of its steps there are 0, so that it is no variable that holds an index;
+//!   and
 //! - is not in the same group, or regular: otherwise it may be a list in an array.
 //!
 //! The pattern of a group, from the steps of all its walkers:
-//! - **pointer chase**: at least half of the steps are of walkers that chase, and the group has had at least [`MANY`] objects;
-//! - **regular**: otherwise, if at least [`REGULAR`] of the steps have strides that are dominant for their walkers;
-//! - **mixed**: otherwise, if at least a quarter of the steps are of regular walkers and at least a quarter of others;
+//! - **pointer chase**: at least half of the steps are of walkers that chase, and the group has had
+//!   at least [`MANY`] objects;
+//! - **regular**: otherwise, if at least [`REGULAR`] of the steps have strides that are dominant
+//!   for their walkers;
+//! - **mixed**: otherwise, if at least a quarter of the steps are of regular walkers and at least a
+//!   quarter of others;
 //! - **indirect**: otherwise, if at least half of the steps are of indirect walkers;
 //! - **irregular**: otherwise.
 //!
-//! With no steps there is no pattern. The group's stride is the one with most steps, as far as it is dominant for their walkers (of equal ones the smallest), and its share is that of the steps it accounts for.
+//! With no steps there is no pattern. The group's stride is the one with most steps, as far as it
+//! is dominant for their walkers (of equal ones the smallest), and its share is that of the steps
+//! it accounts for.
 //!
-//! **Counting** takes four counters for each walker (space saving): the least used one is taken over by a new stride. Only what a counter has counted since then is used, so that shares are never too
-//! large, and exact for a stride that never lost its counter: one with more than a quarter of the steps so far never does.
+//! **Counting** takes four counters for each walker (space saving): the least used one is taken
+//! over by a new stride. Only what a counter has counted since then is used, so that shares are
+//! never too large, and exact for a stride that never lost its counter: one with more than a
+//! quarter of the steps so far never does.
 use memtrail_model::Point;
 use std::collections::{BTreeMap, HashMap};
 
@@ -123,7 +135,8 @@ impl Walk {
         self.steps() > 0 && self.hops >= self.steps().div_ceil(2)
     }
 
-    /// Whether most of its steps have dominant strides, in one object or not at all often in another.
+    /// Whether most of its steps have dominant strides, in one object or not at all often in
+    /// another.
     pub fn is_regular(&self) -> bool {
         let regular = self.dominant().map(|(_, times)| times).sum();
         !self.chases() && is_share(regular, self.steps(), REGULAR)
@@ -209,7 +222,8 @@ fn is_share(part: u64, whole: u64, (share, of): (u64, u64)) -> bool {
     u128::from(part) * u128::from(of) >= u128::from(whole) * u128::from(share)
 }
 
-/// The pattern of a group that has had so many objects, from the walks through it, and whether each is indirect.
+/// The pattern of a group that has had so many objects, from the walks through it, and whether each
+/// is indirect.
 pub fn summary<'a>(walks: impl IntoIterator<Item = (&'a Walk, bool)>, objects: u64) -> Option<Summary> {
     let (mut steps, mut chasing, mut regular) = (0, 0, 0);
     let (mut by_regular, mut by_indirect) = (0, 0);

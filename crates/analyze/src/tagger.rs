@@ -1,15 +1,20 @@
 //! Gives every access a number for all that tables tell apart.
 //!
-//! **Idea.** Simulators count by reference point. A tagger replaces the point of each access by a *composite*: a dense number for the point together with the call path, the group of
-//! objects, the thread and the process, as far as they are tracked. Nothing else about a simulation changes, and every table is a sum over composites.
+//! **Idea.** Simulators count by reference point. A tagger replaces the point of each access by a
+//! *composite*: a dense number for the point together with the call path, the group of objects, the
+//! thread and the process, as far as they are tracked. Nothing else about a simulation changes, and
+//! every table is a sum over composites.
 //!
 //! **An access belongs** to the object that has its first byte.
 //!
-//! **Fast** because of what accesses have in common: all of a batch have one thread and one node, and a point mostly accesses the object that it accessed last; then the composite is also the last
-//! one. What a thread does between two calls is little, so that tagged accesses are collected and handed on in larger batches than they come.
+//! **Fast** because of what accesses have in common: all of a batch have one thread and one node,
+//! and a point mostly accesses the object that it accessed last; then the composite is also the
+//! last one. What a thread does between two calls is little, so that tagged accesses are collected
+//! and handed on in larger batches than they come.
 //!
-//! **Loops** are handed on whole if each access of the body stays in one object and the sink takes them. Iterations of a loop
-//! without calls are left out where objects are not tracked; a loop says how often each of its points accesses memory.
+//! **Loops** are handed on whole if each access of the body stays in one object and the sink takes
+//! them. Iterations of a loop without calls are left out where objects are not tracked; a loop says
+//! how often each of its points accesses memory.
 use crate::calls::{Calls, Tree};
 use crate::hash::{NumberHasher, NumberMap};
 use crate::objects::{self, Objects, SpaceIndex, UNKNOWN};
@@ -134,7 +139,8 @@ impl Known {
     }
 }
 
-/// What is known of a composite. There may be millions, and nearly all their accesses are of one kind and size: the others are kept elsewhere.
+/// What is known of a composite. There may be millions, and nearly all their accesses are of one
+/// kind and size: the others are kept elsewhere.
 #[derive(Clone, Copy, Debug, Default)]
 struct Record {
     /// Of the usual kind and size.
@@ -205,7 +211,8 @@ pub struct Variable {
     pub group: u32,
 }
 
-/// Asked at each mapping, with the address space: the variables that are there from now on, larger ones before those in them.
+/// Asked at each mapping, with the address space: the variables that are there from now on, larger
+/// ones before those in them.
 pub type Variables = Box<dyn FnMut(u32, &Note) -> Vec<Variable>>;
 
 /// Entries of the cache of composites, as a power of two.
@@ -223,7 +230,8 @@ struct Composites {
     walks: Vec<Walk>,
     /// What a point did last; by point + 1: [`Point::NONE`] is the first.
     last: Vec<Known>,
-    /// Where a point does not do the same as last time, it mostly does what it did before: by a hash of the key.
+    /// Where a point does not do the same as last time, it mostly does what it did before: by a
+    /// hash of the key.
     cache: Vec<Known>,
 }
 
@@ -418,7 +426,8 @@ impl<S: AccessSink> Tagger<S> {
         })
     }
 
-    /// Reference points of which it would help to know what their addresses come from, with repetitions.
+    /// Reference points of which it would help to know what their addresses come from, with
+    /// repetitions.
     pub fn unexplained(&self) -> impl Iterator<Item = Point> + '_ {
         let unexplained = self.walkers().filter(|walker| !walker.walk.is_explained());
         unexplained.map(|walker| walker.point)
@@ -475,7 +484,8 @@ impl<S: AccessSink> Tagger<S> {
         }
     }
 
-    /// Memory was mapped, perhaps told of only after a thread began to use it; or it went away, with what threads had there.
+    /// Memory was mapped, perhaps told of only after a thread began to use it; or it went away,
+    /// with what threads had there.
     fn remapped(&mut self, number: u32, (start, bytes): (u64, u64), there: bool) {
         let within = |address: Option<u64>| address.is_some_and(|a| a.wrapping_sub(start) < bytes);
         for i in 0..self.threads.len() {
@@ -611,7 +621,8 @@ impl<S: AccessSink> Tagger<S> {
         }
     }
 
-    /// A thread's process goes on with another program: nothing of its memory is left, and nothing of what it was in.
+    /// A thread's process goes on with another program: nothing of its memory is left, and nothing
+    /// of what it was in.
     pub fn replaced(&mut self, thread: Thread) {
         self.calls.begins(thread);
         let at = self.place_of(thread);

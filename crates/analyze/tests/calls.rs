@@ -1,4 +1,5 @@
-//! Call paths against a machine that knows them: programs of calls, returns, jumps up the stack, huge frames, coroutines and signal handlers.
+//! Call paths against a machine that knows them: programs of calls, returns, jumps up the stack,
+//! huge frames, coroutines and signal handlers.
 use memtrail_analyze::calls::Calls;
 use memtrail_analyze::Tree;
 use memtrail_model::{Flow, Thread};

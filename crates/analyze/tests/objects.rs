@@ -407,7 +407,8 @@ fn growing_keeps_the_object() {
 fn wrappers_are_seen_through() {
     let mut tree = Tree::default();
     let mut path = |sites: &[u64]| sites.iter().fold(Tree::ROOT, |node, &site| tree.call(node, site));
-    // main calls xmalloc from 10 and 20, which calls malloc from 500, which calls inner functions from 600.
+    // main calls xmalloc from 10 and 20, which calls malloc from 500, which calls inner functions
+    // from 600.
     let (first, second) = (path(&[1, 10, 500, 600]), path(&[1, 20, 500]));
     let (wanted_first, wanted_second) = (path(&[1, 10]), path(&[1, 20]));
     let other = path(&[2, 10]);

@@ -20,7 +20,8 @@ fn address(block: u64) -> u64 {
     0x1000 + 16 * block
 }
 
-/// Blocks of 16 bytes, and ways between them by number. All are executed: what leads nowhere returns.
+/// Blocks of 16 bytes, and ways between them by number. All are executed: what leads nowhere
+/// returns.
 fn scopes_of(blocks: u64, ways: &[(u64, u64)]) -> Scopes {
     let returns = (0..blocks).map(|n| way(address(n), address(n) + 16, 0x9000, Via::Return));
     let jumps = ways.iter();

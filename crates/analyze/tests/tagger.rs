@@ -1,4 +1,5 @@
-//! Tagged accesses against the parts they are made of, one by one and without caches; and simulations of tagged accesses against those of plain ones.
+//! Tagged accesses against the parts they are made of, one by one and without caches; and
+//! simulations of tagged accesses against those of plain ones.
 use memtrail_analyze::calls::Calls;
 use memtrail_analyze::objects::{Objects, Options, UNKNOWN};
 use memtrail_analyze::{Dimensions, Key, Tagger};
@@ -412,7 +413,8 @@ fn two_lists_from_one_wrapper_are_told_apart() {
     let mut tagger = Tagger::new(Log::default(), dimensions, options);
     let thread = Thread(0);
     tagger.event(Event::Space { thread, space: 0 });
-    // Nodes of both lists in turn, 48 bytes apart, each through the wrapper's call of malloc at 500.
+    // Nodes of both lists in turn, 48 bytes apart, each through the wrapper's call of malloc at
+    // 500.
     for node in 0..20u64 {
         let site = [0x10, 0x20][node as usize % 2];
         tagger.event(flowed(
@@ -443,7 +445,8 @@ fn two_lists_from_one_wrapper_are_told_apart() {
         ));
         tagger.event(flowed(thread, Flow::Return { slot: STACK }));
     }
-    // The first is read to its end, and each node of the second is written twice, in both fields, by two points.
+    // The first is read to its end, and each node of the second is written twice, in both fields,
+    // by two points.
     for node in (0..20).step_by(2) {
         tagger.accesses(&[access(0, (0, 48 * node, 8))]);
     }

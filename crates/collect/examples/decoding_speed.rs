@@ -1,5 +1,5 @@
-//! How fast records are counted and expanded: records a command in memory, then decodes it, also one access after the
-//! other, to see that the fast ways give the same.
+//! How fast records are counted and expanded: records a command in memory, then decodes it, also
+//! one access after the other, to see that the fast ways give the same.
 //!
 //! `cargo run --release -p memtrail-collect --example decoding_speed -- gzip -c FILE`
 //!
@@ -114,8 +114,8 @@ fn check(memory: &Memory, xsave: &XsaveTable) {
     assert_eq!(slow.accesses, counted, "expanded and counted");
 }
 
-/// Seconds to decode everything: for each buffer the best of several passes, so that what else the machine does
-/// counts little. As while recording, words have just been copied.
+/// Seconds to decode everything: for each buffer the best of several passes, so that what else the
+/// machine does counts little. As while recording, words have just been copied.
 fn best<C: Consumer>(memory: &Memory, mut consumer: impl FnMut() -> C, mut done: impl FnMut(C)) -> f64 {
     let mut scratch = Vec::new();
     let mut best = vec![f64::INFINITY; memory.buffers.len()];

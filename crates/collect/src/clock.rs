@@ -11,13 +11,15 @@ pub(crate) struct Moment {
 impl Moment {
     pub fn now() -> Moment {
         Moment {
-            // SAFETY: every x86-64 processor has the instruction, and it touches nothing but registers.
+            // SAFETY: every x86-64 processor has the instruction, and it touches nothing but
+            // registers.
             tsc: unsafe { core::arch::x86_64::_rdtsc() },
             time: Instant::now(),
         }
     }
 
-    /// Ticks of the counter in a second, measured since an earlier moment; 0 if that is no time ago.
+    /// Ticks of the counter in a second, measured since an earlier moment; 0 if that is no time
+    /// ago.
     pub fn ticks_per_second_since(&self, earlier: &Moment) -> u64 {
         let nanoseconds = self.time.duration_since(earlier.time).as_nanos();
         let ticks = u128::from(self.tsc.saturating_sub(earlier.tsc));

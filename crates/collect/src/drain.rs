@@ -1,7 +1,8 @@
 //! The drain: takes what targets have written, in order, and gives the space back.
 //!
 //! **Invariants.**
-//! - Definitions reach the sink before records that refer to them: those that are there are taken before a buffer is.
+//! - Definitions reach the sink before records that refer to them: those that are there are taken
+//!   before a buffer is.
 //! - A buffer is zeroed before it is released, and so is a slot before it is freed.
 //! - After the first failure nothing more is handed on; targets are told to go on without us.
 use crate::define::{define_in, define_path};
@@ -61,7 +62,8 @@ pub(crate) enum Note {
 /// From the supervisor to the drain.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// The image of this process is gone (ended, or replaced by exec): close its slots, then answer.
+    /// The image of this process is gone (ended, or replaced by exec): close its slots, then
+    /// answer.
     Retire { pid: i32, done: Option<Sender<()>> },
     /// Take what is there and end.
     Finish,
@@ -393,7 +395,8 @@ impl<'s, S: Sink> Drain<'s, S> {
             let state = control.state.load(Ordering::Acquire);
             let ours = state == slot_state::ACTIVE || state == slot_state::CLOSED;
             if ours && control.kind.load(Ordering::Relaxed) == slot_kind::DEFINITIONS {
-                // A slot met here first must count as seen, or it would be read again from its start.
+                // A slot met here first must count as seen, or it would be read again from its
+                // start.
                 self.notice(slot, control);
                 self.take_definitions(slot, control)?;
             }
@@ -419,7 +422,8 @@ impl<'s, S: Sink> Drain<'s, S> {
         let words = words.min(BUFFER_WORDS);
         let scratch = std::mem::take(&mut self.scratch);
         let copied = copy(&self.session.buffer(slot, index)[..words], scratch);
-        // A block is defined before its first record is written, so what is in the buffer is defined by now.
+        // A block is defined before its first record is written, so what is in the buffer is
+        // defined by now.
         self.take_all_definitions()?;
         self.hand_on(control, index, &copied)?;
         self.scratch = copied;
@@ -474,7 +478,8 @@ impl<'s, S: Sink> Drain<'s, S> {
         }
     }
 
-    /// Closes all slots of an image that will never write again. After an exec its threads may go on in the next.
+    /// Closes all slots of an image that will never write again. After an exec its threads may go
+    /// on in the next.
     fn retire(&mut self, pid: i32, exec: bool) -> Result<bool, CollectError> {
         self.pass();
         for definitions in [true, false] {
@@ -498,8 +503,9 @@ impl<'s, S: Sink> Drain<'s, S> {
         Ok(true)
     }
 
-    /// Takes the rest of a slot and frees it. `by_itself`: the producer closed it, so what it
-    /// wrote is complete. Unless the thread has said that it ends, records may follow from another slot: it execs.
+    /// Takes the rest of a slot and frees it. `by_itself`: the producer closed it, so what it wrote
+    /// is complete. Unless the thread has said that it ends, records may follow from another slot:
+    /// it execs.
     fn close(&mut self, slot: usize, control: &Control, by_itself: bool) -> Result<(), CollectError> {
         self.take(slot, control)?;
         if control.kind.load(Ordering::Relaxed) == slot_kind::DATA {

@@ -1,14 +1,17 @@
 //! What is mapped where in each process: which image the code of a block lies in.
 //!
-//! **Problem.** A block comes with its address. Which code that is depends on the process it comes from, and on when it came: the
-//! process may have had something else there before, and may be another program by now.
+//! **Problem.** A block comes with its address. Which code that is depends on the process it comes
+//! from, and on when it came: the process may have had something else there before, and may be
+//! another program by now.
 //!
-//! **Idea.** A process tells of a mapping before it tells of a block in it, in one and the same sequence, also after a fork; so what
-//! was mapped last over an address, when the block is told of, is what it lies in. Modules and images are numbered as they are met.
+//! **Idea.** A process tells of a mapping before it tells of a block in it, in one and the same
+//! sequence, also after a fork; so what was mapped last over an address, when the block is told of,
+//! is what it lies in. Modules and images are numbered as they are met.
 //!
-//! **Which module.** Files with a build id are the same if path and build id are. A file without is the same as long as it was not
-//! changed. What is of no file, or of a file that only lives in memory, is generated code; it belongs to the program that a process
-//! runs: from its exec, or the beginning, on, forked processes included.
+//! **Which module.** Files with a build id are the same if path and build id are. A file without is
+//! the same as long as it was not changed. What is of no file, or of a file that only lives in
+//! memory, is generated code; it belongs to the program that a process runs: from its exec, or the
+//! beginning, on, forked processes included.
 use crate::build_id::build_id;
 use crate::hooks::{version, Mapping, Version};
 use memtrail_decode::{Image, ImageId, Message, Module};
@@ -83,7 +86,8 @@ impl Mapped {
         self.spaces.insert(process, Space { program, ranges });
     }
 
-    /// A process told of a mapping. Returns what is to be said of the module and the image, if they are new.
+    /// A process told of a mapping. Returns what is to be said of the module and the image, if they
+    /// are new.
     pub fn map(&mut self, process: u32, mapping: &Mapping<'_>) -> Vec<Message> {
         let mut messages = Vec::new();
         let program = self.spaces.entry(process).or_default().program;
@@ -124,7 +128,8 @@ impl Mapped {
     fn identity(&mut self, program: u32, mapping: &Mapping<'_>) -> Identity {
         let path = mapping.path.to_vec();
         if path != VDSO && (!path.starts_with(b"/") || path.starts_with(b"/memfd:")) {
-            // Where it lies in memory is all there is to know; names of areas say nothing of what is in them.
+            // Where it lies in memory is all there is to know; names of areas say nothing of what
+            // is in them.
             return Identity::Generated {
                 path: if path.starts_with(b"/") { path } else { Vec::new() },
                 program,

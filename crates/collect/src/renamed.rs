@@ -1,7 +1,8 @@
 //! Programs under the names that they were started by.
 //!
-//! Processes tell of their modules as the kernel names them. What the supervisor found out when it started a process takes the place of that, in everything that the process and those it forks tell:
-//! the file and its mappings stay one module.
+//! Processes tell of their modules as the kernel names them. What the supervisor found out when it
+//! started a process takes the place of that, in everything that the process and those it forks
+//! tell: the file and its mappings stay one module.
 use memtrail_decode::Message;
 use memtrail_ring::message::FORKED;
 use memtrail_tracee::{started, Started};

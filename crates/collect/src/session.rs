@@ -1,5 +1,5 @@
-//! The session file, mapped: the only unsafe code of this crate. `rustix` makes most system calls; `libc`
-//! those it lacks, leases and robust futexes.
+//! The session file, mapped: the only unsafe code of this crate. `rustix` makes most system calls;
+//! `libc` those it lacks, leases and robust futexes.
 //!
 //! **Invariants.** The mapping covers the whole file and lives as long as [`Session`]. Everything
 //! in it is reached as atomics, because other processes write it at any time; a target gone mad
@@ -205,8 +205,9 @@ impl Session {
 
 /// While this lives, the end of the thread that made it is seen by all targets.
 ///
-/// The kernel walks a thread's list of robust futexes when the thread ends, in whatever way, and marks those it owns.
-/// The list has one entry: head, offset from entry to futex, nothing pending; then the entry, which leads back to the head.
+/// The kernel walks a thread's list of robust futexes when the thread ends, in whatever way, and
+/// marks those it owns. The list has one entry: head, offset from entry to futex, nothing pending;
+/// then the entry, which leads back to the head.
 #[derive(Debug)]
 pub struct Hold<'s> {
     _list: Box<[usize; 4]>,

@@ -1,11 +1,12 @@
 //! Runs of loops whose addresses move evenly: every access as a first address and a stride.
 //!
-//! **Problem.** A loop with one record stands for any number of iterations. Stepping its slots and evaluating its forms
-//! each time is slower than the loop itself.
+//! **Problem.** A loop with one record stands for any number of iterations. Stepping its slots and
+//! evaluating its forms each time is slower than the loop itself.
 //!
-//! **Idea.** If all slots move by constants, so do all linear forms of them. What can break that is arithmetic in
-//! less than 64 bits: it is the same until something is carried out of the lower bits, and when that happens is known from the
-//! first value. A run is cut there, and what follows is another run.
+//! **Idea.** If all slots move by constants, so do all linear forms of them. What can break that is
+//! arithmetic in less than 64 bits: it is the same until something is carried out of the lower
+//! bits, and when that happens is known from the first value. A run is cut there, and what follows
+//! is another run.
 //!
 //! **Invariant.** What [`Affine::body`] says is exact.
 use crate::table::Block;
@@ -23,8 +24,9 @@ pub(crate) struct Affine {
 }
 
 impl Affine {
-    /// The body of a run that begins with these slots, derived ones included, and for how many of `trips` iterations it
-    /// holds; `None` if addresses do not move evenly, or if there is more to an access than an address.
+    /// The body of a run that begins with these slots, derived ones included, and for how many of
+    /// `trips` iterations it holds; `None` if addresses do not move evenly, or if there is more to
+    /// an access than an address.
     pub fn body(&mut self, block: &Block, slots: &[u64], trips: u64) -> Option<(&mut [LoopAccess], u64)> {
         let plan = &block.plan;
         if !block.even {
@@ -73,7 +75,8 @@ impl Affine {
         Some((&mut self.body, holds))
     }
 
-    /// The body that was asked for last, of this block, with the fetches of its instructions, which do not move.
+    /// The body that was asked for last, of this block, with the fetches of its instructions, which
+    /// do not move.
     pub fn fetching(&mut self, block: &Block) -> &mut [LoopAccess] {
         let fetch = |insn: u16| {
             let (pc, size) = block.plan.instruction(insn);
@@ -112,7 +115,8 @@ fn scaled(lin: &Lin, strides: &[u64]) -> u64 {
     })
 }
 
-/// For how many iterations narrowing keeps the distances between values; `None` if it does not keep any.
+/// For how many iterations narrowing keeps the distances between values; `None` if it does not keep
+/// any.
 fn lasts(narrow: Narrow, first: u64, stride: u64) -> Option<u64> {
     let stride = narrow.stride(stride)? as i64;
     let most = narrow.mask();

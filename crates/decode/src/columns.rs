@@ -1,13 +1,18 @@
 //! Iterations of a loop, a few at a time.
 //!
-//! **Problem.** A loop that has a record for every iteration makes runs of hundreds of records of one kind. To go through its works and accesses for each of them takes
-//! longer for finding out what to do than for doing it.
+//! **Problem.** A loop that has a record for every iteration makes runs of hundreds of records of
+//! one kind. To go through its works and accesses for each of them takes longer for finding out
+//! what to do than for doing it.
 //!
-//! **Idea.** What a slot is in [`ROWS`] iterations is a *column*. Columns follow from those before them: first come the values of the records, then what moves from one iteration
-//! to the next, which depends on a record at most, then what is worked out. Most of that is a constant and a multiple of one other column: this is no column itself, but a
-//! [`Place`], and its constant is made once for a run. Each step is as many instructions without a branch, and rows that are not wanted are made all the same.
+//! **Idea.** What a slot is in [`ROWS`] iterations is a *column*. Columns follow from those before
+//! them: first come the values of the records, then what moves from one iteration to the next,
+//! which depends on a record at most, then what is worked out. Most of that is a constant and a
+//! multiple of one other column: this is no column itself, but a [`Place`], and its constant is
+//! made once for a run. Each step is as many instructions without a branch, and rows that are not
+//! wanted are made all the same.
 //!
-//! **Invariant.** The accesses, and the slots that count afterwards, are as if iterations were made one by one.
+//! **Invariant.** The accesses, and the slots that count afterwards, are as if iterations were made
+//! one by one.
 use crate::consume::NO_ACCESS;
 use crate::linear::LinearAccess;
 use crate::work::{How, Move, Slots, Work};
@@ -70,7 +75,8 @@ struct Place {
     by: u8,
 }
 
-/// A column whose rows are each a row later, with another in front. It is written in pairs, as columns are read: what is read could not be taken from smaller writes that are still under way.
+/// A column whose rows are each a row later, with another in front. It is written in pairs, as
+/// columns are read: what is read could not be taken from smaller writes that are still under way.
 #[inline(always)]
 fn later(first: u64, column: Column) -> Column {
     let mut before = m128i::from([0, first]);
@@ -122,8 +128,9 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// That of a loop whose records have the values of the `free` slots, and which does not move the stack pointer. `None` if what moves depends on more than a record, or if
-    /// there is too much.
+    /// That of a loop whose records have the values of the `free` slots, and which does not move
+    /// the stack pointer. `None` if what moves depends on more than a record, or if there is too
+    /// much.
     pub fn new(free: &[u8], moves: &[Move], works: &[Work], bases: impl Iterator<Item = u8>) -> Option<Layout> {
         let moved = |slot: u8| moves.iter().filter(|m| m.slot == slot).count();
         if moves
@@ -150,8 +157,9 @@ impl Layout {
         })
     }
 
-    /// Makes the accesses of `n` iterations, the values of each behind those of the one before, where there is room for them. Returns how many it made: behind values and room there
-    /// must be some more of both.
+    /// Makes the accesses of `n` iterations, the values of each behind those of the one before,
+    /// where there is room for them. Returns how many it made: behind values and room there must be
+    /// some more of both.
     #[inline(never)]
     #[allow(clippy::too_many_arguments)]
     pub fn expand(
@@ -200,7 +208,8 @@ impl Layout {
         }
     }
 
-    /// Fills the columns for the next iterations. Leaves the slots as they are after `rows` of them, those that are worked out excepted.
+    /// Fills the columns for the next iterations. Leaves the slots as they are after `rows` of
+    /// them, those that are worked out excepted.
     #[inline(always)]
     fn fill(&self, rows: usize, (values, each): (&[u64], usize), slots: &mut Slots, all: &mut Columns) {
         for (i, origin) in (1..).zip(&self.columns) {

@@ -1,8 +1,9 @@
 //! The two consumers of executions: one expands them to accesses, one only counts.
 //!
-//! The [`Expander`] takes executions in three ways: all addresses linear forms ([`Linear`]), iterations of a loop whose
-//! addresses move evenly ([`Affine`]), and one access after the other. The last takes everything, and the others must
-//! give the same. It can be stopped anywhere, even between the elements of one string instruction, and go on later.
+//! The [`Expander`] takes executions in three ways: all addresses linear forms ([`Linear`]),
+//! iterations of a loop whose addresses move evenly ([`Affine`]), and one access after the other.
+//! The last takes everything, and the others must give the same. It can be stopped anywhere, even
+//! between the elements of one string instruction, and go on later.
 mod fetch;
 
 use crate::affine::Affine;
@@ -57,7 +58,8 @@ struct Rest {
     /// Whole executions, the current one included.
     complete: u64,
     cut: Option<Cut>,
-    /// Where in the current execution to go on: at this access of the plan, past so many of its accesses.
+    /// Where in the current execution to go on: at this access of the plan, past so many of its
+    /// accesses.
     access: usize,
     past: u64,
     /// The first instruction whose fetch was not handed on, if fetches are wanted.
@@ -150,8 +152,8 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         self.paused.is_some()
     }
 
-    /// Lets `n` more accesses come, and goes on with the run that the limit stopped. To get a thread's accesses `n`
-    /// at a time: refill, then [`ThreadDecoder::feed_some`] until full.
+    /// Lets `n` more accesses come, and goes on with the run that the limit stopped. To get a
+    /// thread's accesses `n` at a time: refill, then [`ThreadDecoder::feed_some`] until full.
     ///
     /// [`ThreadDecoder::feed_some`]: crate::ThreadDecoder::feed_some
     pub fn refill(&mut self, table: &Table, n: u64) -> Result<(), DecodeError> {
@@ -194,7 +196,8 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         }
     }
 
-    /// Puts what is linear into the batch. Inlined, since a form is evaluated faster than it is passed on.
+    /// Puts what is linear into the batch. Inlined, since a form is evaluated faster than it is
+    /// passed on.
     #[inline(always)]
     fn write(&mut self, linear: &Linear<'_>) {
         if linear.thread != self.thread {
@@ -215,8 +218,8 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         }
     }
 
-    /// Goes on with a run as far as the limit allows; returns whether it is done. Derived slots must be current. If it
-    /// is not done, `slots` and `rest` say where it stopped.
+    /// Goes on with a run as far as the limit allows; returns whether it is done. Derived slots
+    /// must be current. If it is not done, `slots` and `rest` say where it stopped.
     fn go_on(
         &mut self,
         thread: Thread,
@@ -250,8 +253,8 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         }
     }
 
-    /// Some iterations of a run at once. Returns `false` if their addresses do not move evenly, or only in less than two
-    /// of those that the limit allows.
+    /// Some iterations of a run at once. Returns `false` if their addresses do not move evenly, or
+    /// only in less than two of those that the limit allows.
     fn evenly(&mut self, thread: Thread, block: &Block, slots: &mut [u64], rest: &mut Rest) -> bool {
         let length = block.plan.accesses.len() as u64;
         let mut left = self.left;
@@ -340,8 +343,8 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         self.filled += accesses;
     }
 
-    /// The accesses of one execution from where `rest` says, up to the cut if there is one. Returns whether the limit
-    /// allowed all of them; if not, `rest` says how many it did.
+    /// The accesses of one execution from where `rest` says, up to the cut if there is one. Returns
+    /// whether the limit allowed all of them; if not, `rest` says how many it did.
     fn once(
         &mut self,
         thread: Thread,
@@ -399,7 +402,8 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         Ok(self.bend_until(thread, block, slots, rest, reached(cut)))
     }
 
-    /// Tells the bends of an execution that were not told yet, as far as instruction `insn`. Returns whether the limit allowed it: nothing comes behind the last access.
+    /// Tells the bends of an execution that were not told yet, as far as instruction `insn`.
+    /// Returns whether the limit allowed it: nothing comes behind the last access.
     #[inline]
     fn bend_until(&mut self, thread: Thread, block: &Block, slots: &[u64], rest: &mut Rest, insn: u16) -> bool {
         if block.bends.is_empty() || !self.follower.wanted() {
@@ -415,8 +419,8 @@ impl<'x, S: AccessSink> Expander<'x, S> {
         true
     }
 
-    /// As many elements of a repeated string instruction as can be taken at once, after the first `past` accesses;
-    /// returns how many accesses that was.
+    /// As many elements of a repeated string instruction as can be taken at once, after the first
+    /// `past` accesses; returns how many accesses that was.
     fn repeated(
         &mut self,
         thread: Thread,
@@ -457,8 +461,10 @@ fn reached(cut: Option<&Cut>) -> u16 {
     cut.map_or(u16::MAX, |c| c.insn - u16::from(!c.begun))
 }
 
-/// Fills `places` with iterations of a body of `N` accesses, of which `first` has those of one. They are copied as they are, which takes two writes, and then get their addresses: to write what they consist of,
-/// one after the other, would take six. It is a function by itself so that nobody takes them to pieces.
+/// Fills `places` with iterations of a body of `N` accesses, of which `first` has those of one.
+/// They are copied as they are, which takes two writes, and then get their addresses: to write what
+/// they consist of, one after the other, would take six. It is a function by itself so that nobody
+/// takes them to pieces.
 #[inline(never)]
 fn fill<const N: usize>(places: &mut [Access], first: &[Access], body: &mut [LoopAccess]) {
     let (Some(first), Some(body)) = (first.first_chunk::<N>(), body.first_chunk_mut::<N>()) else {
@@ -636,11 +642,13 @@ pub struct Tally {
     outcomes: Vec<Outcome>,
     /// Accesses of all.
     accesses: u64,
-    /// The leaves that were counted since somebody took them; [`NO_LEAF`] for records that were counted in another way.
+    /// The leaves that were counted since somebody took them; [`NO_LEAF`] for records that were
+    /// counted in another way.
     pub(crate) leaves: Vec<u32>,
 }
 
-/// Stands for a record, or for what says how the one before it ended, that has to be looked at to know its leaf.
+/// Stands for a record, or for what says how the one before it ended, that has to be looked at to
+/// know its leaf.
 pub const NO_LEAF: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -678,7 +686,8 @@ impl<'x> Counter<'x> {
         }
     }
 
-    /// The numbers of the leaves that were counted since they were forgotten: see [`Piece::leaves`](crate::Piece::leaves).
+    /// The numbers of the leaves that were counted since they were forgotten: see
+    /// [`Piece::leaves`](crate::Piece::leaves).
     pub fn leaves(&self) -> &[u32] {
         &self.tally.leaves
     }

@@ -5,16 +5,17 @@
 //! record before (later iterations of a loop), or in the record *after*: a CUT says that the
 //! block before it was left early.
 //!
-//! **Idea.** [`ThreadDecoder`] reads one thread's words buffer by buffer and hands every
-//! execution, a [`Run`], to a [`Consumer`] as soon as the next record's head is known. The last
-//! record of a buffer is kept until the next buffer, or the end of the thread, shows its head.
-//! Most records take a shorter way: [`skim`](crate::skim) if they are only counted, [`linear`](crate::linear) if
-//! addresses are wanted. What is here is the way that takes everything, and what the others are held to.
+//! **Idea.** [`ThreadDecoder`] reads one thread's words buffer by buffer and hands every execution,
+//! a [`Run`], to a [`Consumer`] as soon as the next record's head is known. The last record of a
+//! buffer is kept until the next buffer, or the end of the thread, shows its head. Most records
+//! take a shorter way: [`skim`](crate::skim) if they are only counted, [`linear`](crate::linear) if
+//! addresses are wanted. What is here is the way that takes everything, and what the others are
+//! held to.
 //!
 //! **Invariants.**
 //! - A consumer gets every execution once, in program order, with `slots` as at its entry, and
-//!   leaves `slots` as after its last complete iteration ([`advance`]); if it needs addresses, with derived slots
-//!   that are current wherever the run was left early.
+//!   leaves `slots` as after its last complete iteration ([`advance`]); if it needs addresses, with
+//!   derived slots that are current wherever the run was left early.
 //! - No words make it panic or loop without bound: tables are validated when they are made,
 //!   lengths are checked here, and impossible counts are errors.
 use crate::columns::Columns;
@@ -38,7 +39,8 @@ pub struct Cut {
     pub rdi: u64,
     /// Bit `i`: lane `i` of a gather or scatter was done.
     pub lanes: u64,
-    /// Instruction `insn` had begun, so that part of it may have happened; not so after a branch taken before it.
+    /// Instruction `insn` had begun, so that part of it may have happened; not so after a branch
+    /// taken before it.
     pub begun: bool,
 }
 
@@ -79,8 +81,8 @@ pub trait Consumer {
     /// Whether derived slots are needed even if only counts follow from them.
     const NEEDS_ADDRESSES: bool;
     fn run(&mut self, run: Run<'_>) -> Result<(), DecodeError>;
-    /// Where executions are counted by how they ended, one entry for each of the table's outcomes. This takes the place
-    /// of [`Consumer::run`] where it can, unless addresses are needed.
+    /// Where executions are counted by how they ended, one entry for each of the table's outcomes.
+    /// This takes the place of [`Consumer::run`] where it can, unless addresses are needed.
     fn tally(&mut self, table: &Table) -> Option<&mut Tally>;
     /// So many records were passed that the tally does not have.
     fn passed(&mut self, _records: usize) {}
@@ -88,7 +90,8 @@ pub trait Consumer {
     fn takes_linear(&self) -> bool {
         false
     }
-    /// Loops of up to so many iterations may be written to [`Consumer::room`], iteration after iteration.
+    /// Loops of up to so many iterations may be written to [`Consumer::room`], iteration after
+    /// iteration.
     fn short_loops(&self) -> u64 {
         0
     }
@@ -102,7 +105,8 @@ pub trait Consumer {
     }
     /// One execution, all of whose addresses are linear forms. [`Consumer::takes`] has been asked.
     fn linear(&mut self, _linear: &Linear<'_>) {}
-    /// Where accesses of this thread can be written that [`Consumer::linear`] would be told; there may be no room.
+    /// Where accesses of this thread can be written that [`Consumer::linear`] would be told; there
+    /// may be no room.
     fn room(&mut self, _thread: Thread) -> &mut [Access] {
         &mut []
     }
@@ -125,15 +129,18 @@ pub trait Consumer {
     fn follows(&self) -> bool {
         false
     }
-    /// A block is executed next, number `index` of the table, with the stack pointer there. Not told again for every iteration of a loop.
+    /// A block is executed next, number `index` of the table, with the stack pointer there. Not
+    /// told again for every iteration of a loop.
     fn enters(&mut self, _thread: Thread, _index: u32, _block: &Block, _rsp: u64) {}
-    /// The block entered last was left before its end: through its instruction so and so, or else in mid-air.
+    /// The block entered last was left before its end: through its instruction so and so, or else
+    /// in mid-air.
     fn leaves(&mut self, _block: &Block, _branch: Option<u16>) {}
     /// Whether [`Consumer::bend`] is wanted for this block, which was entered last.
     fn bends(&self, _block: &Block) -> bool {
         false
     }
-    /// Control goes to the next piece of a block, its piece number `n + 1`, in an execution with these slots.
+    /// Control goes to the next piece of a block, its piece number `n + 1`, in an execution with
+    /// these slots.
     fn bend(&mut self, _thread: Thread, _block: &Block, _n: usize, _slots: &[u64]) {}
 }
 
@@ -303,8 +310,8 @@ impl ThreadDecoder {
         self.feed_some(table, words, consumer).map(|_| ())
     }
 
-    /// Decodes the words of one buffer, to its end or END, or until the consumer is full; returns how many need not be
-    /// fed again.
+    /// Decodes the words of one buffer, to its end or END, or until the consumer is full; returns
+    /// how many need not be fed again.
     pub fn feed_some<C: Consumer>(
         &mut self,
         table: &Table,
@@ -318,8 +325,9 @@ impl ThreadDecoder {
         }
     }
 
-    /// Decodes the words of one buffer as far as they are of known blocks and the consumer is not full. What was
-    /// decoded need not be fed again, so that definitions can be fetched when they turn out to be missing.
+    /// Decodes the words of one buffer as far as they are of known blocks and the consumer is not
+    /// full. What was decoded need not be fed again, so that definitions can be fetched when they
+    /// turn out to be missing.
     pub fn feed_known<C: Consumer>(
         &mut self,
         table: &Table,

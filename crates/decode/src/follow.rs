@@ -1,16 +1,21 @@
-//! Where control went: calls, returns, stacks that are switched, and the ways between stretches of code.
+//! Where control went: calls, returns, stacks that are switched, and the ways between stretches of
+//! code.
 //!
 //! **Problem.** Call paths are wanted with every access, but nothing about calls is recorded.
 //!
-//! **Idea.** It follows from what is. A call writes its return address where the stack pointer then is, with the last instruction of its block;
-//! a return reads one from just below it. Other instructions that do so, a push or a pop, can end a block too, where the block was cut for its
-//! length, but then the next one begins right behind: so the next block tells. Nothing is decoded and nothing is stored, and a target pays nothing for it.
+//! **Idea.** It follows from what is. A call writes its return address where the stack pointer then
+//! is, with the last instruction of its block; a return reads one from just below it. Other
+//! instructions that do so, a push or a pop, can end a block too, where the block was cut for its
+//! length, but then the next one begins right behind: so the next block tells. Nothing is decoded
+//! and nothing is stored, and a target pays nothing for it.
 //!
-//! Inside a path, whose pieces are run one after the other in one execution, the plan says how control goes from piece to piece: a [`Bend`]. The return
-//! address is where the last access before it was. Bends are told in their place among the accesses.
+//! Inside a path, whose pieces are run one after the other in one execution, the plan says how
+//! control goes from piece to piece: a [`Bend`]. The return address is where the last access before
+//! it was. Bends are told in their place among the accesses.
 //!
-//! **Limits.** A call to the very next instruction, which only asks for its own address, is none. A far return is a change of stacks. A stack pointer that is set before a jump inside a path
-//! is told when it is next known: at a jump that is a way out, or where the path is left.
+//! **Limits.** A call to the very next instruction, which only asks for its own address, is none. A
+//! far return is a change of stacks. A stack pointer that is set before a jump inside a path is
+//! told when it is next known: at a jump that is a way out, or where the path is left.
 use crate::table::Block;
 use memtrail_model::{AccessSink, Edge, Event, Flow, Kind, Thread, Via, Wants};
 use memtrail_plan::{Addr, Lin, Piece, Plan, Shape, RSP};
@@ -49,7 +54,8 @@ fn last_access(plan: &Plan, insn: u16) -> Option<(Kind, &Addr, u32)> {
     }
 }
 
-/// A place near the stack pointer when the piece began that instruction `insn` is in, as far as that is known.
+/// A place near the stack pointer when the piece began that instruction `insn` is in, as far as
+/// that is known.
 fn base(plan: &Plan, insn: u16) -> Lin {
     let before = plan.pieces.iter().rev().filter(|p| p.insn <= insn);
     let known = |p: &Piece| match p.via {
@@ -238,7 +244,8 @@ impl Follower {
         self.flows || self.edges
     }
 
-    /// A block begins, with the stack pointer where the one before has left it. Returns what is to be told before its accesses.
+    /// A block begins, with the stack pointer where the one before has left it. Returns what is to
+    /// be told before its accesses.
     #[inline]
     pub fn enters(&mut self, index: u32, block: &Block, rsp: u64) -> (Option<Flow>, Option<Edge>) {
         let last = self.last.replace(Last {
@@ -311,7 +318,8 @@ impl Follower {
         self.bent.get(block.id as usize).copied().unwrap_or(0).into()
     }
 
-    /// Control takes bend number `n` of a path, in an execution with these slots. Returns what is to be told before the accesses that follow.
+    /// Control takes bend number `n` of a path, in an execution with these slots. Returns what is
+    /// to be told before the accesses that follow.
     pub fn bend(&mut self, block: &Block, n: usize, slots: &[u64]) -> (Option<Flow>, Option<Edge>) {
         let bend = &block.bends[n];
         let flow = if self.flows { bend.flow(slots) } else { None };

@@ -1,18 +1,22 @@
 //! Where code comes from: modules, images of them, and code addresses.
 //!
-//! **Problem.** An address says nothing about which code it is: after an exec, in another process, or where code was unloaded or
-//! generated anew, other instructions stand there; and a library stands at another address in every process.
+//! **Problem.** An address says nothing about which code it is: after an exec, in another process,
+//! or where code was unloaded or generated anew, other instructions stand there; and a library
+//! stands at another address in every process.
 //!
-//! **Idea.** Code is identified by its *module* (a file, with its build id) and the offset in it. A module in memory is an *image*:
-//! whoever collects knows the process of every block and what is mapped in it at that moment, and says of each piece of a block which
-//! image it lies in. Code that is of no file belongs to a *generated* module, one for each program that a process runs.
+//! **Idea.** Code is identified by its *module* (a file, with its build id) and the offset in it. A
+//! module in memory is an *image*: whoever collects knows the process of every block and what is
+//! mapped in it at that moment, and says of each piece of a block which image it lies in. Code that
+//! is of no file belongs to a *generated* module, one for each program that a process runs.
 //!
-//! A *code address* is a module and an offset in one number, so that whatever compares, sorts or cuts addresses (points, call sites,
-//! loops) works with code addresses as it would with others. The upper 16 bits are the number of the module and 1, the lower 48 the
-//! offset; in generated modules that is the address. Code of no known image, such as that of imported traces, has its address.
+//! A *code address* is a module and an offset in one number, so that whatever compares, sorts or
+//! cuts addresses (points, call sites, loops) works with code addresses as it would with others.
+//! The upper 16 bits are the number of the module and 1, the lower 48 the offset; in generated
+//! modules that is the address. Code of no known image, such as that of imported traces, has its
+//! address.
 //!
-//! **Invariants.** Code addresses of one module keep distances. Two modules have none in common, as long as there are no more than
-//! [`MOST_MODULES`]; those beyond share one number.
+//! **Invariants.** Code addresses of one module keep distances. Two modules have none in common, as
+//! long as there are no more than [`MOST_MODULES`]; those beyond share one number.
 use crate::{DecodeError, Message};
 use std::fmt;
 
@@ -24,7 +28,8 @@ impl ImageId {
     pub const UNKNOWN: ImageId = ImageId(0);
 }
 
-/// Modules that code addresses tell apart. The uppermost numbers are left to whoever needs something that is no code address.
+/// Modules that code addresses tell apart. The uppermost numbers are left to whoever needs
+/// something that is no code address.
 pub const MOST_MODULES: usize = 0xfffd;
 
 const OFFSET_BITS: u32 = 48;
@@ -54,11 +59,13 @@ impl Module {
 pub struct Image {
     /// Index into [`Images::modules`].
     pub module: u32,
-    /// Where the module's first byte is, or would be if it were mapped whole, modulo 2^64; 0 in generated modules.
+    /// Where the module's first byte is, or would be if it were mapped whole, modulo 2^64; 0 in
+    /// generated modules.
     pub base: u64,
 }
 
-/// Where an instruction comes from. Displayed as `libc.so.6+0x9a3b0`, or as its address if it is of no file.
+/// Where an instruction comes from. Displayed as `libc.so.6+0x9a3b0`, or as its address if it is of
+/// no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place<'i> {
     /// `None` if that is not known.
@@ -113,7 +120,8 @@ impl Images {
         Ok(())
     }
 
-    /// An image; an error if it has not been told of. `None` if it is not known where code comes from.
+    /// An image; an error if it has not been told of. `None` if it is not known where code comes
+    /// from.
     pub fn get(&self, id: ImageId) -> Result<Option<&Image>, DecodeError> {
         let Some(index) = (id.0 as usize).checked_sub(1) else {
             return Ok(None);

@@ -6,8 +6,8 @@
 //! [`Sink`] takes all of it as it comes: from a collector, from a recording, from another tool's
 //! trace.
 //!
-//! **Invariants.** Pure: no system call, no file. No words make a decoder panic. The same words give
-//! the same accesses, whichever of the fast ways is taken.
+//! **Invariants.** Pure: no system call, no file. No words make a decoder panic. The same words
+//! give the same accesses, whichever of the fast ways is taken.
 //!
 //! Not for: making plans (that is `memtrail-translate`), files (`memtrail-trace`), putting threads
 //! in order (`memtrail-replay`).

@@ -3,10 +3,13 @@
 //! **Problem.** A replay makes hundreds of millions of accesses per second, and a plan
 //! is made for being understood: shapes, optional segments, terms that may or may not be there.
 //!
-//! **Idea.** Most blocks have only plain accesses, and most of those lie a constant away from a captured value. For such blocks the table holds a *recipe*: every
-//! access is a slot and a distance, and what is no slot yet (a sum of several, a narrowed value) is *work* that makes it one, once for all accesses that need it.
-//! Slots are bytes into an array of 256, missing terms are zero times a slot that is zero, so that nothing takes a branch or a check. For every way out of
-//! the block it is known how many of the accesses were made, and what work they need. Recipes are small and lie side by side: a program runs through many of them.
+//! **Idea.** Most blocks have only plain accesses, and most of those lie a constant away from a
+//! captured value. For such blocks the table holds a *recipe*: every access is a slot and a
+//! distance, and what is no slot yet (a sum of several, a narrowed value) is *work* that makes it
+//! one, once for all accesses that need it. Slots are bytes into an array of 256, missing terms are
+//! zero times a slot that is zero, so that nothing takes a branch or a check. For every way out of
+//! the block it is known how many of the accesses were made, and what work they need. Recipes are
+//! small and lie side by side: a program runs through many of them.
 //!
 //! **Invariant.** What a recipe gives is what [`crate::Expander`] gives without it.
 use crate::columns::{Columns, Layout, WORTH};
@@ -19,8 +22,8 @@ use memtrail_model::{Access, Kind, Thread};
 use memtrail_plan::{Addr, Lin, LoopPlan, Plan, PlannedAccess, Shape, Step, FIRST, RSP};
 use memtrail_ring::record::{CUT, END};
 
-/// A plain access at a constant distance from a slot, as it will be but for two things: its address is the distance, and its thread the slot. So one is made of
-/// the other by copying.
+/// A plain access at a constant distance from a slot, as it will be but for two things: its address
+/// is the distance, and its thread the slot. So one is made of the other by copying.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinearAccess(Access);
 
@@ -146,7 +149,8 @@ impl Repeat {
     }
 }
 
-/// What all executions of a block have in common, ready for expansion: where in the arrays of [`Recipes`] it is.
+/// What all executions of a block have in common, ready for expansion: where in the arrays of
+/// [`Recipes`] it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body {
     accesses: u32,
@@ -216,7 +220,8 @@ impl Recipes {
         self.recipes.get(block as usize)
     }
 
-    /// Adds the fetches of the next block that has none yet. A fetch is an access whose address is constant.
+    /// Adds the fetches of the next block that has none yet. A fetch is an access whose address is
+    /// constant.
     pub fn push_fetches(&mut self, block: &Block) {
         let recipe = self.recipes[self.first_fetching.len()];
         let first = u32::try_from(self.fetching.len()).unwrap_or(u32::MAX);
@@ -342,7 +347,8 @@ impl Recipes {
         }
     }
 
-    /// What the accesses of an execution follow from; in an iteration after the first, what can have changed.
+    /// What the accesses of an execution follow from; in an iteration after the first, what can
+    /// have changed.
     #[inline(always)]
     fn works(&self, body: &Body, exit: &Exit, again: bool) -> &[Work] {
         match again {
@@ -377,7 +383,8 @@ impl Recipes {
         }
     }
 
-    /// Hands on the accesses of one execution; returns the stack pointer after it. `again`: it is an iteration after the first.
+    /// Hands on the accesses of one execution; returns the stack pointer after it. `again`: it is
+    /// an iteration after the first.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub fn execute<C: Consumer, const FETCH: bool>(
@@ -423,7 +430,8 @@ impl Recipes {
         exit.rsp(slots)
     }
 
-    /// As [`Recipes::execute`], for a record's values; writes the accesses where there is room for them.
+    /// As [`Recipes::execute`], for a record's values; writes the accesses where there is room for
+    /// them.
     #[inline(always)]
     pub fn expand_one(
         &self,
@@ -446,7 +454,8 @@ impl Recipes {
         exit.rsp(slots)
     }
 
-    /// As [`Recipes::expand_one`], for the first iteration of a loop: the slots are ready for the next.
+    /// As [`Recipes::expand_one`], for the first iteration of a loop: the slots are ready for the
+    /// next.
     #[inline(always)]
     pub fn expand_first(
         &self,
@@ -462,7 +471,8 @@ impl Recipes {
         slots[RSP as usize] = rsp;
     }
 
-    /// As [`Recipes::expand_one`], for `n` iterations after the first that ended in the same way, the values of each behind those of the one before.
+    /// As [`Recipes::expand_one`], for `n` iterations after the first that ended in the same way,
+    /// the values of each behind those of the one before.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub fn expand_run(
@@ -497,7 +507,8 @@ impl Recipes {
         }
     }
 
-    /// Goes through later iterations of a partly steady loop, whose records begin with `steady`. Returns where they end.
+    /// Goes through later iterations of a partly steady loop, whose records begin with `steady`.
+    /// Returns where they end.
     #[inline(never)]
     #[allow(clippy::too_many_arguments)]
     fn iterate<C: Consumer, const FETCH: bool>(
@@ -535,7 +546,8 @@ impl Recipes {
     }
 }
 
-/// How many accesses a limit must allow for an execution: nothing may follow the last one, so with fetches one more.
+/// How many accesses a limit must allow for an execution: nothing may follow the last one, so with
+/// fetches one more.
 #[inline(always)]
 pub(crate) fn wanted<const FETCH: bool>(exit: &Exit) -> usize {
     usize::from(exit.accesses) + usize::from(FETCH)
@@ -555,7 +567,8 @@ pub struct Linear<'a> {
 }
 
 impl Linear<'_> {
-    /// Hands on what is between two places in an execution: a number of instructions and one of accesses. Returns the second.
+    /// Hands on what is between two places in an execution: a number of instructions and one of
+    /// accesses. Returns the second.
     #[inline]
     fn hand_on<C: Consumer, const FETCH: bool>(
         &self,
@@ -591,7 +604,8 @@ impl Linear<'_> {
     }
 }
 
-/// Values copied at once: a copy of fixed length is a few instructions, one of any length is a call.
+/// Values copied at once: a copy of fixed length is a few instructions, one of any length is a
+/// call.
 const COPIED: usize = 8;
 
 /// Puts a record's values, the first `n`, into their slots.
@@ -599,7 +613,8 @@ const COPIED: usize = 8;
 pub(crate) fn capture(slots: &mut Slots, values: &[u64], n: usize) {
     let from = FIRST as usize;
     match values.first_chunk::<COPIED>() {
-        // Whatever follows the record goes where nothing is: derived values come later, and if it ended early nobody asks for the rest.
+        // Whatever follows the record goes where nothing is: derived values come later, and if it
+        // ended early nobody asks for the rest.
         Some(some) if n <= COPIED => slots[from..from + COPIED].copy_from_slice(some),
         _ => capture_any(slots, &values[..n]),
     }
@@ -611,7 +626,8 @@ fn capture_any(slots: &mut Slots, values: &[u64]) {
     slots[from..from + values.len()].copy_from_slice(values);
 }
 
-/// Tells a consumer that follows of an execution, which was left through instruction `left` or came to its end. Returns whether bends are to be told, too.
+/// Tells a consumer that follows of an execution, which was left through instruction `left` or came
+/// to its end. Returns whether bends are to be told, too.
 #[inline(always)]
 pub(crate) fn begin<C: Consumer>(
     thread: Thread,
@@ -628,8 +644,8 @@ pub(crate) fn begin<C: Consumer>(
 }
 
 impl ThreadDecoder {
-    /// Expands records as far as there are recipes for them and nothing cuts them. Returns where to go on. With `FETCH` the table must
-    /// number fetches.
+    /// Expands records as far as there are recipes for them and nothing cuts them. Returns where to
+    /// go on. With `FETCH` the table must number fetches.
     pub(crate) fn expand_linear<C: Consumer, const FETCH: bool>(
         &mut self,
         table: &Table,

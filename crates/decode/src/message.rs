@@ -51,12 +51,14 @@ pub enum Message {
     Warn {
         text: String,
     },
-    /// A text that notes and hooks refer to. Ids of texts are unique in a recording, and so are those of hooks.
+    /// A text that notes and hooks refer to. Ids of texts are unique in a recording, and so are
+    /// those of hooks.
     Text {
         id: u32,
         text: Vec<u8>,
     },
-    /// A function whose calls are noted. Processes do not tell this: whoever collects has read their symbols.
+    /// A function whose calls are noted. Processes do not tell this: whoever collects has read
+    /// their symbols.
     Hook {
         id: u32,
         kind: HookKind,

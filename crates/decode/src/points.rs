@@ -1,15 +1,17 @@
 //! Reference points: which accesses of a recording are one and the same piece of the program.
 //!
-//! **Problem.** Whoever counts by reference needs a small number for "the reads of this instruction", at no cost per access.
-//! The same instruction may stand in several blocks, and after an exec, or where code is unloaded or generated, another instruction may
-//! stand at its address.
+//! **Problem.** Whoever counts by reference needs a small number for "the reads of this
+//! instruction", at no cost per access. The same instruction may stand in several blocks, and after
+//! an exec, or where code is unloaded or generated, another instruction may stand at its address.
 //!
-//! **Idea.** An instruction is identified by its [code address](crate::Images), which is the same in whatever process and at whatever
-//! address its module lies, and by what its plan knows of it: how long it is, and how much it accesses. Where code is generated, its
-//! bytes count as well. A point is all of these together; points are numbered as they are first met.
+//! **Idea.** An instruction is identified by its [code address](crate::Images), which is the same
+//! in whatever process and at whatever address its module lies, and by what its plan knows of it:
+//! how long it is, and how much it accesses. Where code is generated, its bytes count as well. A
+//! point is all of these together; points are numbered as they are first met.
 //!
-//! **Invariants.** The number is a function of the blocks and their order. One instruction's accesses of one kind are one point, in
-//! whatever block or process it stands; different instructions have different points.
+//! **Invariants.** The number is a function of the blocks and their order. One instruction's
+//! accesses of one kind are one point, in whatever block or process it stands; different
+//! instructions have different points.
 use crate::images::Images;
 use crate::table::Block;
 use memtrail_model::{Kind, Point};
@@ -53,10 +55,12 @@ impl Points {
     }
 }
 
-/// What makes a point: code address, kind, length and size, and the bytes of generated instructions.
+/// What makes a point: code address, kind, length and size, and the bytes of generated
+/// instructions.
 type Identity = (u64, Kind, u32, u32, Content);
 
-/// The bytes of an instruction, of which no more than 15 exist, the first one lowest; 0 if they do not matter.
+/// The bytes of an instruction, of which no more than 15 exist, the first one lowest; 0 if they do
+/// not matter.
 type Content = u128;
 
 /// A block whose points are numbered.

@@ -1,13 +1,16 @@
 //! Expanding records that were never words.
 //!
-//! **Problem.** A recording's events are records that are already told apart: a number says whose record it is and how the block was left, and the
-//! number of the one behind it is known as well. Writing that down as words, and looking up for each what it is, would take longer than making its accesses.
+//! **Problem.** A recording's events are records that are already told apart: a number says whose
+//! record it is and how the block was left, and the number of the one behind it is known as well.
+//! Writing that down as words, and looking up for each what it is, would take longer than making
+//! its accesses.
 //!
-//! **Idea.** What each number stands for is looked up once ([`Kinds`]), and is small enough for one line of the cache. Values are written straight to
-//! the slots that addresses follow from.
+//! **Idea.** What each number stands for is looked up once ([`Kinds`]), and is small enough for one
+//! line of the cache. Values are written straight to the slots that addresses follow from.
 //!
-//! **Invariant.** What [`ThreadDecoder::feed_records`] takes gives what [`ThreadDecoder::feed`] gives for its words; it leaves alone
-//! whatever that has no recipe for, or what follows may cut short.
+//! **Invariant.** What [`ThreadDecoder::feed_records`] takes gives what [`ThreadDecoder::feed`]
+//! gives for its words; it leaves alone whatever that has no recipe for, or what follows may cut
+//! short.
 use crate::columns::Columns;
 use crate::decode::{Consumer, ThreadDecoder};
 use crate::linear::{begin, capture, wanted, Body, Exit, Recipes, NO_RECIPE};
@@ -152,7 +155,8 @@ struct Expanded {
     accesses: usize,
 }
 
-/// Expands plain records, which are most, as far as there is room for their accesses. It is a function by itself so that all it needs is in registers.
+/// Expands plain records, which are most, as far as there is room for their accesses. It is a
+/// function by itself so that all it needs is in registers.
 #[inline(never)]
 fn expand_plain(
     thread: Thread,
@@ -229,8 +233,9 @@ fn expand_plain(
 }
 
 impl ThreadDecoder {
-    /// Expands the first records, as far as there are recipes for them and nothing cuts them, but no more than some thousands. Returns how many
-    /// records that were, and how many words they would be.
+    /// Expands the first records, as far as there are recipes for them and nothing cuts them, but
+    /// no more than some thousands. Returns how many records that were, and how many words they
+    /// would be.
     pub fn feed_records<C: Consumer>(
         &mut self,
         table: &Table,

@@ -34,7 +34,8 @@ impl Fixed {
         fixed
     }
 
-    /// What an execution does that is left through the branch `insn`, if nothing in it depends on values.
+    /// What an execution does that is left through the branch `insn`, if nothing in it depends on
+    /// values.
     pub fn until(plan: &Plan, insn: u16) -> Counts {
         let mut counts = Counts {
             instructions: u64::from(insn) + 1,
@@ -207,8 +208,8 @@ pub(crate) fn expand(
     Ok(())
 }
 
-/// A repeated string instruction as a loop over its elements, from element `first` on: how many there are, and the
-/// accesses of each. No accesses if it is none, or if its addresses are short.
+/// A repeated string instruction as a loop over its elements, from element `first` on: how many
+/// there are, and the accesses of each. No accesses if it is none, or if its addresses are short.
 pub(crate) fn as_loop(
     access: &PlannedAccess,
     v: &Values,

@@ -11,15 +11,16 @@ pub struct Piece<'w> {
     /// Time stamp counter when the thread began and ended it.
     pub begin: u64,
     pub end: u64,
-    /// Accesses of the thread before this piece, and in it. The last record belongs to the piece that shows how it ended.
+    /// Accesses of the thread before this piece, and in it. The last record belongs to the piece
+    /// that shows how it ended.
     pub first: u64,
     pub accesses: u64,
     /// What decoding goes on from at the first word.
     pub state: &'w State,
     /// Whole records.
     pub words: &'w [u64],
-    /// The number of each record's leaf ([`Block::first_leaf`]), or [`NO_LEAF`](crate::NO_LEAF) for one that has to be looked at;
-    /// or nothing at all.
+    /// The number of each record's leaf ([`Block::first_leaf`]), or [`NO_LEAF`](crate::NO_LEAF) for
+    /// one that has to be looked at; or nothing at all.
     pub leaves: &'w [u32],
 }
 

@@ -8,7 +8,8 @@
 //! ends; they follow from its first record, the number of iterations and the last record, so they
 //! are made then and not before.
 //!
-//! On the way it notes the number of each record's leaf, so that whoever stores the records need not look for them again.
+//! On the way it notes the number of each record's leaf, so that whoever stores the records need
+//! not look for them again.
 //!
 //! **Invariant.** What a decoder knows after skimming is what it would know after decoding.
 use crate::consume::Tally;
@@ -44,7 +45,8 @@ struct Skim<'a> {
 }
 
 impl Skim<'_> {
-    /// Counts the record of `length` words at `at`. Returns where to go on, or `None` if it is not for us.
+    /// Counts the record of `length` words at `at`. Returns where to go on, or `None` if it is not
+    /// for us.
     #[inline(always)]
     fn record(&mut self, head: u64, at: usize, length: usize) -> Option<usize> {
         let next = at + length;
@@ -165,7 +167,8 @@ impl Skim<'_> {
 }
 
 impl ThreadDecoder {
-    /// Counts records as far as their counts are fixed and nothing cuts them. Returns where to go on.
+    /// Counts records as far as their counts are fixed and nothing cuts them. Returns where to go
+    /// on.
     #[inline]
     pub(crate) fn skim<C: Consumer>(&mut self, table: &Table, words: &[u64], mut at: usize, consumer: &mut C) -> usize {
         let begin = at;

@@ -20,7 +20,8 @@ const LONGEST_JUMP: usize = 1 << 22;
 /// In [`Block::sources`]: a word that is not a general register's.
 pub const NO_REGISTER: u8 = 16;
 
-/// Pieces of a path behind the first at most: where an instruction stands is found by looking through them.
+/// Pieces of a path behind the first at most: where an instruction stands is found by looking
+/// through them.
 pub const MOST_PIECES: usize = 255;
 
 /// Ways out of a block before its end at most: which one it was fits a byte.
@@ -44,15 +45,16 @@ pub struct Definition {
 pub struct Block {
     pub id: u32,
     pub plan: Plan,
-    /// Where each value word of the record comes from: the number of a general register, or [`NO_REGISTER`].
+    /// Where each value word of the record comes from: the number of a general register, or
+    /// [`NO_REGISTER`].
     pub sources: Box<[u8]>,
     /// The images that its pieces of code lie in, the first piece first.
     pub images: Box<[ImageId]>,
     code: Option<Box<[u8]>>,
     /// The code addresses that its pieces begin at.
     pub(crate) starts: Box<[u64]>,
-    /// The number of the first of its *leaves*: one for a whole record and one for each way out before its end; then the same
-    /// for the record of a loop's later iterations.
+    /// The number of the first of its *leaves*: one for a whole record and one for each way out
+    /// before its end; then the same for the record of a loop's later iterations.
     pub first_leaf: u32,
     /// The reference points of each of the plan's accesses.
     pub(crate) points: Box<[Points]>,
@@ -80,7 +82,8 @@ pub struct Found<'t> {
     pub index: u32,
     /// The record of a later iteration of a partly steady loop.
     pub steady: bool,
-    /// The way out before its end through which the block was left, by its place in the plan's sides.
+    /// The way out before its end through which the block was left, by its place in the plan's
+    /// sides.
     pub side: Option<usize>,
     /// Words of the record, header included.
     pub words: usize,
@@ -98,7 +101,8 @@ pub(crate) struct Hot {
     pub carry: Carry,
     /// Index into [`Table::blocks`].
     pub block: u32,
-    /// Index into [`Table::outcomes`] and the ways out: those of a whole execution, then those of its sides.
+    /// Index into [`Table::outcomes`] and the ways out: those of a whole execution, then those of
+    /// its sides.
     pub outcome: u32,
     /// The number of its leaf.
     pub leaf: u32,
@@ -161,8 +165,9 @@ pub struct Table {
     counts_only: bool,
     /// By `id - FIRST_BLOCK`.
     ids: Vec<Hot>,
-    /// By `id - FIRST_BLOCK`: [`Hot::words`] once more, or 0 if that is more than 255. Reading a thread's
-    /// records is a chain of looking up lengths: it runs as fast as the cache that holds this.
+    /// By `id - FIRST_BLOCK`: [`Hot::words`] once more, or 0 if that is more than 255. Reading a
+    /// thread's records is a chain of looking up lengths: it runs as fast as the cache that holds
+    /// this.
     lengths: Vec<u8>,
     /// Leaves in all.
     leaves: u32,
@@ -189,19 +194,21 @@ impl Table {
         &self.images
     }
 
-    /// Takes what is said of modules and images, which blocks refer to; of what else there is, nothing.
+    /// Takes what is said of modules and images, which blocks refer to; of what else there is,
+    /// nothing.
     pub fn learn(&mut self, message: &Message) -> Result<(), DecodeError> {
         self.images.learn(message)
     }
 
-    /// All reference points so far, by [`Point`]. Every (instruction, kind) that a block's plan has is
-    /// there once, executed or not; blocks that overlap share theirs.
+    /// All reference points so far, by [`Point`]. Every (instruction, kind) that a block's plan has
+    /// is there once, executed or not; blocks that overlap share theirs.
     pub fn points(&self) -> &[PointInfo] {
         self.points.all()
     }
 
-    /// Gives the fetches of all blocks points of their own, of those that are there and of those to come. Without it, fetches have
-    /// [`Point::NONE`], and a sink that wants them is served more slowly.
+    /// Gives the fetches of all blocks points of their own, of those that are there and of those to
+    /// come. Without it, fetches have [`Point::NONE`], and a sink that wants them is served more
+    /// slowly.
     pub fn number_fetches(&mut self) {
         if !self.numbers_fetches {
             self.numbers_fetches = true;
@@ -225,7 +232,8 @@ impl Table {
         self.find(id.into()).filter(|f| f.block.id == id).map(|f| f.index)
     }
 
-    /// What executions do whose counts do not depend on values, by how they end: whole, or left through a branch.
+    /// What executions do whose counts do not depend on values, by how they end: whole, or left
+    /// through a branch.
     pub(crate) fn outcomes(&self) -> &[Counts] {
         &self.outcomes
     }
@@ -320,7 +328,8 @@ impl Table {
         Ok(())
     }
 
-    /// The code addresses of a block's pieces, if its images are known and its code is as long as its instructions.
+    /// The code addresses of a block's pieces, if its images are known and its code is as long as
+    /// its instructions.
     fn code_starts(&self, definition: &Definition) -> Result<Box<[u64]>, DecodeError> {
         let Definition {
             id, plan, images, code, ..
@@ -411,7 +420,8 @@ impl Block {
         }
     }
 
-    /// The bytes of its instructions, those of its pieces one after the other; `None` if they are not known.
+    /// The bytes of its instructions, those of its pieces one after the other; `None` if they are
+    /// not known.
     pub fn code(&self) -> Option<&[u8]> {
         self.code.as_deref()
     }
@@ -483,7 +493,8 @@ impl Block {
         self.fetches.get(usize::from(insn)).copied().unwrap_or(Point::NONE)
     }
 
-    /// What stands for the plan's accesses, with what stands for the fetch of each instruction before those of its accesses.
+    /// What stands for the plan's accesses, with what stands for the fetch of each instruction
+    /// before those of its accesses.
     pub(crate) fn with_fetches<T: Copy>(&self, accesses: &[T], fetch: impl Fn(u16) -> T) -> Vec<T> {
         let mut insns = 0..self.plan.insn_offsets.len() as u16;
         let mut all = Vec::with_capacity(accesses.len() + insns.len());
@@ -514,7 +525,8 @@ impl Block {
         self.plan.sides.iter().find(|s| s.insn == insn)
     }
 
-    /// The counter when the iteration began that was left through `side`; the record has `exit`, the counter at the branch.
+    /// The counter when the iteration began that was left through `side`; the record has `exit`,
+    /// the counter at the branch.
     pub(crate) fn before(side: &Side, counter: &Step, exit: u64) -> u64 {
         let begin = exit.wrapping_sub(side.moved);
         if counter.low32 {

@@ -1,4 +1,5 @@
-//! Executions instruction by instruction, for those who want to know about instructions without accesses, too.
+//! Executions instruction by instruction, for those who want to know about instructions without
+//! accesses, too.
 use crate::decode::{derive, step, Consumer, Run};
 use crate::shape::{expand, Values};
 use crate::{Cut, DecodeError, Table, Tally};
@@ -8,8 +9,9 @@ use memtrail_plan::XsaveTable;
 
 /// Whoever follows a thread instruction by instruction.
 pub trait StepSink {
-    /// An instruction of so many bytes is executed; its accesses follow. Each element of a repeated string instruction is an
-    /// execution of its own. One that did not complete is told only if it made an access.
+    /// An instruction of so many bytes is executed; its accesses follow. Each element of a repeated
+    /// string instruction is an execution of its own. One that did not complete is told only if it
+    /// made an access.
     fn instruction(&mut self, thread: Thread, pc: u64, bytes: u32);
     fn access(&mut self, access: &Access);
 }

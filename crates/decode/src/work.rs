@@ -1,7 +1,9 @@
 //! What has to be worked out before a block's accesses are slots and distances.
 //!
-//! **Idea.** Captured values have their slots. Sums of several and narrowed values get slots of their own, and a short list of *work* fills them: once for all accesses that need one,
-//! and in the order in which they are needed, so that for a block that was left early the front of the list does. Of later iterations of a loop most is as it was.
+//! **Idea.** Captured values have their slots. Sums of several and narrowed values get slots of
+//! their own, and a short list of *work* fills them: once for all accesses that need one, and in
+//! the order in which they are needed, so that for a block that was left early the front of the
+//! list does. Of later iterations of a loop most is as it was.
 use memtrail_plan::{Derived, Lin, LoopPlan, Plan, Slot, Step, RSP, TERMS};
 
 /// Values by slot; a slot of a recipe fits a byte.
@@ -27,7 +29,8 @@ pub(crate) struct Work {
 /// What is done with the slots.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum How {
-    /// The first, and a constant; of that the bits from a lowest one on, as far as a mask goes, extended with a sign if that is not 0.
+    /// The first, and a constant; of that the bits from a lowest one on, as far as a mask goes,
+    /// extended with a sign if that is not 0.
     Bits,
     /// Multiples of two, or of all, added up.
     Two,
@@ -185,7 +188,8 @@ impl<'p> Works<'p> {
         Some(to)
     }
 
-    /// Of the work, that which has to be done for iterations after the first: the rest is as it was.
+    /// Of the work, that which has to be done for iterations after the first: the rest is as it
+    /// was.
     pub fn again(&self, plan: &Plan) -> Vec<bool> {
         let (steps, free) = match &plan.looping {
             None => return vec![true; self.list.len()],

@@ -46,7 +46,8 @@ fn rsp(c: i64) -> Lin {
     Lin::slot(RSP).offset(c as u64)
 }
 
-/// Two instructions of four bytes at `pc`; the last makes this access and leaves the stack pointer there.
+/// Two instructions of four bytes at `pc`; the last makes this access and leaves the stack pointer
+/// there.
 fn ends(pc: u64, kind: Kind, at: Lin, exit: Lin, words: u16) -> Plan {
     let access = plain(1, kind, at, 8);
     Plan {
@@ -82,7 +83,8 @@ fn program() -> Table {
     ])
 }
 
-/// What is told of these records, in whatever way they are decoded and however they are cut into buffers.
+/// What is told of these records, in whatever way they are decoded and however they are cut into
+/// buffers.
 fn told(records: &[u64], cuts: &[usize]) -> All {
     let (table, xsave) = (program(), xsave());
     let decode = |cuts: &[usize], mut expander: Expander<'_, All>| {

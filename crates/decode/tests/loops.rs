@@ -208,7 +208,8 @@ fn a_run_is_cut_where_narrow_values_wrap() {
         pieces(narrow(Narrow::ZERO32, false), 0u64.wrapping_sub(40), 20),
         [10, 10]
     );
-    // A register stepped with 32-bit instructions; its upper half is there in the first iteration only.
+    // A register stepped with 32-bit instructions; its upper half is there in the first iteration
+    // only.
     let top = 1u64 << 32;
     assert_eq!(pieces(narrow(Narrow::ZERO32, true), top - 40, 12), [10, 2]);
     assert_eq!(pieces(narrow(Narrow::SIGN32, true), top + 40, 12), [11]);

@@ -219,7 +219,8 @@ fn random_part(rng: &mut Rng, pc: u64) -> Part {
     }
 }
 
-/// A form of a part's slots as one of the path's: the stack pointer was `entry`, values begin at `first`, derived values at `derived`.
+/// A form of a part's slots as one of the path's: the stack pointer was `entry`, values begin at
+/// `first`, derived values at `derived`.
 fn moved(lin: &Lin, entry: &Lin, part: &Plan, first: Slot, derived: Slot) -> Lin {
     let mut all = Lin::constant(lin.c);
     for &(slot, scale) in lin.terms() {
@@ -356,7 +357,8 @@ fn random(seed: u64) -> Both {
         let path = &plans[parts.len() + i];
         let plan = &path.1;
         let insns = plan.insn_offsets.len() as u16;
-        // Where it is left: past its end, behind a way out, or at an instruction that did not complete.
+        // Where it is left: past its end, behind a way out, or at an instruction that did not
+        // complete.
         let (mut end, mut cut) = (insns, false);
         match rng.below(4) {
             0 => (end, cut) = (rng.below(insns.into()) as u16, true),
@@ -465,7 +467,8 @@ fn points_of_paths_are_those_of_their_blocks() {
     }
 }
 
-/// A loop that calls a function: call at the end of the first piece, return at the end of the second.
+/// A loop that calls a function: call at the end of the first piece, return at the end of the
+/// second.
 fn calling(looping: Option<LoopPlan>, words: u16) -> Plan {
     let mut p = plan(
         words,

@@ -94,7 +94,8 @@ fn numbered(table: &Table, words: &[u64]) -> Numbered {
     all
 }
 
-/// What the first `limit` accesses are as records where they can be, and as words where not; also how many records were no words.
+/// What the first `limit` accesses are as records where they can be, and as words where not; also
+/// how many records were no words.
 fn by_records(table: &Table, all: &Numbered, sink: All, limit: u64) -> (All, State, usize) {
     let xsave = xsave();
     let mut expander = Expander::new(&xsave, sink).with_limit(limit);
@@ -187,8 +188,9 @@ fn values_that_are_missing_are_not_taken() {
     }
 }
 
-/// A loop with a record for every iteration: of its five values two are in every record, one moves, one becomes what was recorded, one stays. Its accesses follow from these,
-/// from bits of them, and from bits of those.
+/// A loop with a record for every iteration: of its five values two are in every record, one moves,
+/// one becomes what was recorded, one stays. Its accesses follow from these, from bits of them, and
+/// from bits of those.
 fn partly_steady(rng: &mut Rng) -> Plan {
     let free = vec![FIRST + 1, FIRST + 3];
     let mut p = plan(6, 4, Vec::new());

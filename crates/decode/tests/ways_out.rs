@@ -1,4 +1,5 @@
-//! A record's id tells how its block was left; one that ends early has only the words that were captured until then.
+//! A record's id tells how its block was left; one that ends early has only the words that were
+//! captured until then.
 mod plans;
 
 use memtrail_decode::{Counter, DecodeError, Expander, Kinds, Records, State, Table, ThreadDecoder};
@@ -55,7 +56,8 @@ fn record(words: u16, side: Option<u16>, steady: bool) -> Record {
     Record { words, side, steady }
 }
 
-/// Four instructions: one reads from the stack, the others at a value each, captured just before. Ways out behind the first three.
+/// Four instructions: one reads from the stack, the others at a value each, captured just before.
+/// Ways out behind the first three.
 fn four() -> Plan {
     let mut p = plan(
         4,
@@ -182,7 +184,8 @@ fn a_record_of_a_way_out_is_not_cut() {
     assert_eq!(fed, Ok((0, 0)));
 }
 
-/// A loop whose first value moves and whose second is recorded anew each time; ways out behind its first two instructions.
+/// A loop whose first value moves and whose second is recorded anew each time; ways out behind its
+/// first two instructions.
 fn partly() -> Plan {
     let mut p = plan(
         3,
@@ -221,7 +224,8 @@ fn later_iterations_have_ids_of_their_own_for_each_way_out() {
     assert_eq!(records, expected);
     let t = table(vec![(ID, p)]);
     let state = [STATE, 0x8000, 0, 0];
-    // Through the second way out in the fourth iteration, and through the first in the first and in the second.
+    // Through the second way out in the fourth iteration, and through the first in the first and in
+    // the second.
     let words = [
         &state[..],
         &[64, 0x10, 1, 67, 2, 67, 3, 69, 4],

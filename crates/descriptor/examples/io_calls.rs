@@ -1,7 +1,7 @@
 //! The I/O calls of a program that writes checkpoints, as loop descriptors.
 //!
-//! Nothing here has to do with memory accesses: events are calls, parameters are file, offset and length. Run it with
-//! `cargo run --release -p memtrail-descriptor --example io_calls`.
+//! Nothing here has to do with memory accesses: events are calls, parameters are file, offset and
+//! length. Run it with `cargo run --release -p memtrail-descriptor --example io_calls`.
 use memtrail_descriptor::{decode, fold, Alphabet, Definition, Dictionary, Encoder, Events, Folder, Leaf, Pack};
 
 /// A call with its parameters.
@@ -41,7 +41,8 @@ impl Call {
     }
 }
 
-/// The alphabet of I/O calls. Consecutive calls are likely to be about the same file, a near place and a like length.
+/// The alphabet of I/O calls. Consecutive calls are likely to be about the same file, a near place
+/// and a like length.
 pub struct Calls;
 
 impl Alphabet for Calls {
@@ -91,8 +92,9 @@ pub struct Job {
     pub log: bool,
 }
 
-/// The calls of the program: a file of settings is read, then for each checkpoint and each part a file is written block
-/// by block, with a gap between blocks, and its first block is read again to check it.
+/// The calls of the program: a file of settings is read, then for each checkpoint and each part a
+/// file is written block by block, with a gap between blocks, and its first block is read again to
+/// check it.
 pub fn calls(job: &Job) -> Vec<Call> {
     const BLOCK: u64 = 1 << 16;
     let log = 4;
@@ -177,7 +179,8 @@ pub fn decompress(bytes: &[u8], most: usize) -> Option<Vec<Call>> {
     Some(out)
 }
 
-/// A parameter in a nest: its first value, and how far it moves with each counter around, outermost first.
+/// A parameter in a nest: its first value, and how far it moves with each counter around, outermost
+/// first.
 #[derive(Clone)]
 struct Moving(u64, Vec<u64>);
 

@@ -1,15 +1,17 @@
 //! How a column, one parameter of one kind, is written: its *form*.
 //!
-//! A column's values are rarely news: a register is where it was when it was last seen, an index has moved as the pointer
-//! that follows from it. So what is written of a value is what is left when its *relation* to a *source* has been taken away:
-//! `value - factor * source`, where the source is the latest value of a parameter that shares it (see
-//! [`Leaf`](crate::Leaf)). If the relation holds, that does not change. Columns begin without a relation; the encoder looks for them
-//! where a kind is frequent, and tells the decoder.
+//! A column's values are rarely news: a register is where it was when it was last seen, an index
+//! has moved as the pointer that follows from it. So what is written of a value is what is left
+//! when its *relation* to a *source* has been taken away: `value - factor * source`, where the
+//! source is the latest value of a parameter that shares it (see [`Leaf`](crate::Leaf)). If the
+//! relation holds, that does not change. Columns begin without a relation; the encoder looks for
+//! them where a kind is frequent, and tells the decoder.
 //!
 //! Encoder and decoder both keep the sources up to date, so that they agree.
 use crate::SOURCES;
 
-/// How a column follows a source: `factor * source`, or `source >> shift` if the factor is [`SHIFT`]` - shift`.
+/// How a column follows a source: `factor * source`, or `source >> shift` if the factor is
+/// [`SHIFT`]` - shift`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Relation {
     /// Below [`SOURCES`], or [`ZERO`] for none.
@@ -22,7 +24,8 @@ const SHIFT: i8 = -100;
 const MOST_SHIFT: i8 = 6;
 const MOST_FACTOR: u64 = 64;
 
-/// The latest value of each source. Two more places keep those without a source from being told apart.
+/// The latest value of each source. Two more places keep those without a source from being told
+/// apart.
 pub(crate) type Sources = [u64; 2 * SOURCES];
 /// Is never written, and so is zero.
 const ZERO: u8 = SOURCES as u8;
@@ -42,7 +45,8 @@ impl Relation {
         fine.then_some(Relation { source, factor })
     }
 
-    /// A multiplication and a shift to the right that come to the same, so that no branch has to tell them apart.
+    /// A multiplication and a shift to the right that come to the same, so that no branch has to
+    /// tell them apart.
     const fn steps(self) -> (i8, u8) {
         if self.factor <= SHIFT {
             (1, (SHIFT - self.factor) as u8)

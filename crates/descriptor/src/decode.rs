@@ -4,25 +4,29 @@
 //! is the number of events and some two dozen streams, each `raw length`, `stored length * 2 +
 //! packed?`, and the stored bytes:
 //!
-//! 1. *definitions*, one per kind: `zigzag(key - last leaf's key) * 2` is a leaf;
-//!    `length * 2 + 1` a loop, followed by the numbers of its body's kinds, all smaller than its own;
+//! 1. *definitions*, one per kind: `zigzag(key - last leaf's key) * 2` is a leaf; `length * 2 + 1`
+//!    a loop, followed by the numbers of its body's kinds, all smaller than its own;
 //! 2. *counts*: events of each kind;
 //! 3. the *paths*, four streams: the kind of the event after each event of a kind, kind by kind;
-//! 4. *explicit*: the first event's kind, and for each code [`EXPLICIT`] in a path how far the kind is from the path's own;
-//! 5. the *columns*, four streams: for each kind and each of its parameters what is left of the values when what follows from the sources
-//!    has been taken away;
+//! 4. *explicit*: the first event's kind, and for each code [`EXPLICIT`] in a path how far the kind
+//!    is from the path's own;
+//! 5. the *columns*, four streams: for each kind and each of its parameters what is left of the
+//!    values when what follows from the sources has been taken away;
 //! 6. *planes* 0–7: byte `b` of every residual that has one, in the order of the columns;
-//! 7. *relations*: source and factor of each column of leaves that have [`FREQUENT`] events; they are in effect from the event
-//!    with number [`RELATED_FROM`] on.
+//! 7. *relations*: source and factor of each column of leaves that have [`FREQUENT`] events; they
+//!    are in effect from the event with number [`RELATED_FROM`] on.
 //!
-//! Paths and columns are *series* of numbers, each of which is as expected (0) or has a code. The four streams are *heads*, one for each
-//! series; *runs* and *sparse*, for each code how many numbers are as expected before it, and the code; and *dense*, a byte for every
-//! number of series that have [`DENSE`] in their head. The head is `codes * 4 + flags`, without the codes if it is dense.
+//! Paths and columns are *series* of numbers, each of which is as expected (0) or has a code. The
+//! four streams are *heads*, one for each series; *runs* and *sparse*, for each code how many
+//! numbers are as expected before it, and the code; and *dense*, a byte for every number of series
+//! that have [`DENSE`] in their head. The head is `codes * 4 + flags`, without the codes if it is
+//! dense.
 //!
-//! A path expects the kind that came last time, at first the one with the next number. Codes below [`RECENT`] are
-//! ranks in a move-to-front list. What a column expects is in [`series`](crate::series); its codes are [`OTHER`] if the other prediction
-//! is right, or [`MISS`] plus the residual's length in bytes. Residuals are signed distances from the last number, or from a least one that stands behind
-//! the head if that has [`LEAST`].
+//! A path expects the kind that came last time, at first the one with the next number. Codes below
+//! [`RECENT`] are ranks in a move-to-front list. What a column expects is in
+//! [`series`](crate::series); its codes are [`OTHER`] if the other prediction is right, or [`MISS`]
+//! plus the residual's length in bytes. Residuals are signed distances from the last number, or
+//! from a least one that stands behind the head if that has [`LEAST`].
 use crate::bytes::{take, unzigzag};
 use crate::column::{Form, Relation, Sources};
 use crate::dictionary::{Definition, Dictionary, MOST_PARAMETERS};
@@ -127,8 +131,8 @@ impl Kind {
 /// Among successors: the kind itself, so many times.
 const ITSELF: u32 = 1 << 31;
 
-/// Reads back what [`Encoder`](crate::Encoder) wrote, all of `bytes`. `most` bounds the events, their parameters, and their
-/// kinds: it is at least [`Events::size`] of what was encoded.
+/// Reads back what [`Encoder`](crate::Encoder) wrote, all of `bytes`. `most` bounds the events,
+/// their parameters, and their kinds: it is at least [`Events::size`] of what was encoded.
 pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: usize) -> Result<Events, Error> {
     let mut events = Events::default();
     Decoder::default().decode(bytes, alphabet, pack, most, &mut events)?;
@@ -139,12 +143,15 @@ pub fn decode(bytes: &[u8], alphabet: &impl Alphabet, pack: &impl Pack, most: us
 #[derive(Debug, Default)]
 pub struct Decoder {
     kinds: Vec<Kind>,
-    /// Of the values of each kind, [`SHORT`] at least; without relations, and with those that are told.
+    /// Of the values of each kind, [`SHORT`] at least; without relations, and with those that are
+    /// told.
     forms: Vec<Form>,
     related: Vec<Form>,
     /// Forms that stand for values.
     columns: usize,
-    /// By event, kind by kind; events that are followed by their own kind have [`ITSELF`] in the place of the first. What else is in this and in `rows` is of no account, and may be from other pieces.
+    /// By event, kind by kind; events that are followed by their own kind have [`ITSELF`] in the
+    /// place of the first. What else is in this and in `rows` is of no account, and may be from
+    /// other pieces.
     successors: Vec<u32>,
     /// By value, kind by kind: what is left of it.
     rows: Vec<u64>,
@@ -163,7 +170,8 @@ struct Unpacked {
     relations: Vec<u8>,
 }
 
-/// Places behind those that are used, so that short stretches can be read and written with a fixed length.
+/// Places behind those that are used, so that short stretches can be read and written with a fixed
+/// length.
 const SPARE: usize = 8;
 /// Values of an event that are made in one step, or in two.
 const SHORT: usize = 4;
@@ -190,7 +198,8 @@ struct Size {
 }
 
 impl Decoder {
-    /// As [`decode`]. The events take the place of those in `events`; if it fails, there is nothing of use in it.
+    /// As [`decode`]. The events take the place of those in `events`; if it fails, there is nothing
+    /// of use in it.
     pub fn decode(
         &mut self,
         bytes: &[u8],
@@ -247,7 +256,8 @@ impl Decoder {
         }
     }
 
-    /// The pass through the columns in the order of events. Where it is lies in registers: the lengths of lists would be fetched from memory, event after event.
+    /// The pass through the columns in the order of events. Where it is lies in registers: the
+    /// lengths of lists would be fetched from memory, event after event.
     fn put_in_order(&mut self, size: Size, pack: &impl Pack, events: &mut Events) -> Result<(), Error> {
         let mut sources: Sources = [0; 2 * SOURCES];
         events.kinds.resize(size.events, 0);
@@ -270,7 +280,8 @@ impl Decoder {
             let (row, forms, to) = (&self.rows[value..], &forms[column..], &mut values[end..]);
             let next = self.successors[event as usize];
             if next >= ITSELF {
-                // And the one behind them, which may go anywhere; as many as the same forms hold for.
+                // And the one behind them, which may go anywhere; as many as the same forms hold
+                // for.
                 let all = next - ITSELF + 1;
                 let until = match kind.related_from > event {
                     true => kind.event_end.min(kind.related_from),
@@ -332,7 +343,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Kinds at the beginning of their events, and the forms of the columns of those that have any. Returns the number of values.
+    /// Kinds at the beginning of their events, and the forms of the columns of those that have any.
+    /// Returns the number of values.
     fn lay_out(
         &mut self,
         dictionary: &Dictionary,
@@ -469,7 +481,8 @@ fn follow(forms: &[Form], rows: &[u64], to: &mut [u64], sources: &mut Sources) {
     }
 }
 
-/// The successors of the `count` events of kind `k`, to the front of `successors`, of which there are [`SPARE`] more.
+/// The successors of the `count` events of kind `k`, to the front of `successors`, of which there
+/// are [`SPARE`] more.
 fn read_path(
     k: u32,
     count: usize,
@@ -530,8 +543,8 @@ fn read_path(
     Ok(())
 }
 
-/// Tells of the place where a kind's events will be read from some events later: kinds are many, each has its own places, and by then they should be in
-/// the cache.
+/// Tells of the place where a kind's events will be read from some events later: kinds are many,
+/// each has its own places, and by then they should be in the cache.
 #[inline(always)]
 fn ahead<T>(places: &[T], at: usize, pack: &impl Pack) {
     if let Some(place) = places.get(at + AHEAD_BYTES / size_of::<T>()) {
@@ -668,7 +681,8 @@ struct Residuals<'a> {
 }
 
 impl Residuals<'_> {
-    /// The next one, which has so many bytes. Most have one or two: which of these it has cannot be foreseen, and so makes no branch.
+    /// The next one, which has so many bytes. Most have one or two: which of these it has cannot be
+    /// foreseen, and so makes no branch.
     #[inline(always)]
     fn next(&mut self, length: usize) -> Result<u64, Error> {
         if length > 2 {
@@ -746,7 +760,8 @@ impl Column<'_> {
         Ok(())
     }
 
-    /// Makes the next numbers, as long as their residuals have one or two bytes: nearly all have in series with a code for each. Returns how many.
+    /// Makes the next numbers, as long as their residuals have one or two bytes: nearly all have in
+    /// series with a code for each. Returns how many.
     #[inline(never)]
     fn short(
         &mut self,

@@ -85,7 +85,8 @@ impl Dictionary {
         self.size = 0;
     }
 
-    /// A copy that takes no more memory than it must; leaves can be looked up in it after [`Dictionary::restore`].
+    /// A copy that takes no more memory than it must; leaves can be looked up in it after
+    /// [`Dictionary::restore`].
     pub(crate) fn compacted(&self) -> Dictionary {
         Dictionary {
             definitions: self.definitions.clone(),
@@ -166,10 +167,11 @@ impl Dictionary {
         self.len() as u32 - 1
     }
 
-    /// Hands every leaf that an event stands for to `visit`, in order. `false` if it was told to stop.
+    /// Hands every leaf that an event stands for to `visit`, in order. `false` if it was told to
+    /// stop.
     ///
-    /// The work is bounded by what `visit` lets through: a loop without iterations, which [`fold`](crate::fold) never
-    /// makes, counts as a stop, so every iteration has a leaf.
+    /// The work is bounded by what `visit` lets through: a loop without iterations, which
+    /// [`fold`](crate::fold) never makes, counts as a stop, so every iteration has a leaf.
     pub fn expand(&self, kind: u32, parameters: &[u64], visit: &mut impl Visit) -> bool {
         match self.definition(kind) {
             Definition::Leaf(key) => visit.leaf(*key, parameters),

@@ -1,8 +1,9 @@
 //! Events to bytes. The layout is described where it is read: [`decode`](crate::decode).
 //!
-//! One pass in the order of events takes from every value what follows from the sources, and puts what is left, and the kind
-//! of the next event, where like lies by like: the events of a kind together. Everything else is done there, column by column, where
-//! most of the time one number after the other is as expected, and the next loop's turn has come when one is not.
+//! One pass in the order of events takes from every value what follows from the sources, and puts
+//! what is left, and the kind of the next event, where like lies by like: the events of a kind
+//! together. Everything else is done there, column by column, where most of the time one number
+//! after the other is as expected, and the next loop's turn has come when one is not.
 use crate::bytes::{bits, put, zigzag};
 use crate::column::{Form, Sources};
 use crate::decode::{
@@ -18,11 +19,13 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 const NONE: u32 = u32::MAX;
-/// Bytes before it is needed that memory is fetched which is written here and there: two lines. Sorting writes to as many places as there are
-/// kinds, more than the processor follows by itself, and each new line would cost a trip to the last cache: a third of the time.
+/// Bytes before it is needed that memory is fetched which is written here and there: two lines.
+/// Sorting writes to as many places as there are kinds, more than the processor follows by itself,
+/// and each new line would cost a trip to the last cache: a third of the time.
 const AHEAD: usize = 128;
 
-/// Events that make a kind worth watching: for fewer, finding its relations takes longer than all the rest.
+/// Events that make a kind worth watching: for fewer, finding its relations takes longer than all
+/// the rest.
 const WATCHED: u32 = 160;
 const _: () = assert!(WATCHED >= FREQUENT);
 /// Events of such a kind that pass before it is watched.
@@ -99,7 +102,8 @@ impl Turns {
         self.explicit.clear();
     }
 
-    /// The event at `place`, of kind `k`, was followed by one of kind `next`, which was not expected.
+    /// The event at `place`, of kind `k`, was followed by one of kind `next`, which was not
+    /// expected.
     #[inline(never)]
     fn turn(&mut self, k: u32, place: usize, next: u32) {
         let (recent, coded) = &mut self.recent[k as usize];
@@ -192,7 +196,8 @@ impl Coded {
         }
     }
 
-    /// Adds a series by the codes of its numbers, of which so many are not 0. `flags` go to its head.
+    /// Adds a series by the codes of its numbers, of which so many are not 0. `flags` go to its
+    /// head.
     #[inline]
     fn add(&mut self, codes: &[u8], coded: usize, flags: u64) {
         let dense = 2 * coded > codes.len();
@@ -236,7 +241,8 @@ fn for_each_set(bytes: &[u8], mut each: impl FnMut(usize, u8)) {
     }
 }
 
-/// The numbers of a column that were not predicted. There is room for one more than the column has numbers.
+/// The numbers of a column that were not predicted. There is room for one more than the column has
+/// numbers.
 #[derive(Default)]
 struct Misses {
     numbers: Vec<u64>,
@@ -323,7 +329,8 @@ impl Encoder {
             }
             let this = &mut kinds[k as usize];
             (before, place, expected) = (k, this.event as usize, this.follows);
-            // Others of the kind follow often, and then nothing has to be looked up again. Not while it is watched.
+            // Others of the kind follow often, and then nothing has to be looked up again. Not
+            // while it is watched.
             let mut n = 1;
             if expected == k {
                 let alike = others.iter().take_while(|&other| other == kind).count();
@@ -399,7 +406,8 @@ impl Encoder {
         let (mut i, mut coded, mut missed) = (0, 0, 0);
         while i < length {
             i += past.follow(rows, j + i * arity, arity);
-            // Where one is not as expected others are not: some without branching, which could not be foreseen.
+            // Where one is not as expected others are not: some without branching, which could not
+            // be foreseen.
             let end = (i + WITHOUT_BRANCHES).min(length);
             let numbers = rows.iter().skip(j + i * arity).step_by(arity);
             for (code, &number) in codes[i..end].iter_mut().zip(numbers) {
@@ -434,13 +442,15 @@ impl Encoder {
     }
 }
 
-/// Writes the residuals of a column to the planes. Puts their lengths into `lengths`, and returns the least with which one is written.
+/// Writes the residuals of a column to the planes. Puts their lengths into `lengths`, and returns
+/// the least with which one is written.
 fn write_residuals(residuals: &[u64], lengths: &mut Vec<u8>, planes: &mut [Vec<u8>; STREAM_PLANES]) -> u8 {
     lengths.clear();
     lengths.extend(residuals.iter().map(|&r| length_of(r)));
     let mut counts = [0usize; 16];
     lengths.iter().for_each(|&l| counts[usize::from(l % 16)] += 1);
-    // The length that most have or come close to: writing some zeros costs less than telling lengths apart.
+    // The length that most have or come close to: writing some zeros costs less than telling
+    // lengths apart.
     let usual = (0..9).rev().find(|&l| counts[l] * 4 > residuals.len() * 3).unwrap_or(0);
     let longest = (usual..9).rev().find(|&l| counts[l] > 0).unwrap_or(usual);
     for (b, plane) in planes.iter_mut().enumerate().take(longest) {
@@ -466,7 +476,8 @@ const WITHOUT_BRANCHES: usize = 32;
 /// Misses that are looked at to decide how all of a column's are written.
 const LOOKED_AT: usize = 64;
 
-/// The least number that a column has missed, if they are shorter to write from there than each from the number before.
+/// The least number that a column has missed, if they are shorter to write from there than each
+/// from the number before.
 fn least_base(misses: &Misses) -> Option<u64> {
     let (numbers, distances) = (misses.numbers(), misses.apart());
     if numbers.len() < 3 {

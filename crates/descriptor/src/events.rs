@@ -76,8 +76,8 @@ impl Events {
         let vectors = 4 * (self.kinds.capacity() + self.starts.capacity()) + 8 * self.values.capacity();
         vectors + self.dictionary.spare_bytes() > 32 * self.size() + (32 << 10)
     }
-    /// A copy that takes no more memory than it must. It is for [`stitch`](crate::stitch) and [`Encoder`](crate::Encoder):
-    /// leaves cannot be added to it.
+    /// A copy that takes no more memory than it must. It is for [`stitch`](crate::stitch) and
+    /// [`Encoder`](crate::Encoder): leaves cannot be added to it.
     pub fn compacted(&self) -> Events {
         Events {
             dictionary: self.dictionary.compacted(),

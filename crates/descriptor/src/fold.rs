@@ -2,12 +2,13 @@
 //!
 //! **Idea.** A kind that comes back at the same distance twice in a row, say `p`, may be in a loop
 //! with a body of `p` events. If the two periods before it have the same kinds, and from there on
-//! every event is its predecessor `p` events ago moved by the same distance as that one was, for
-//! at least a third period, the stretch is a loop. It is extended as far as it goes in both
-//! directions, the earliest event first, so that every instance of a loop in the program is cut
-//! the same way. A pass over the events replaces all such stretches, the next pass sees loops
-//! as events and folds loops over them, and so on until nothing is found. Of loops, twice the distance is tried
-//! as well: a step that reads one array and writes another is often followed by one that does it the other way round.
+//! every event is its predecessor `p` events ago moved by the same distance as that one was, for at
+//! least a third period, the stretch is a loop. It is extended as far as it goes in both
+//! directions, the earliest event first, so that every instance of a loop in the program is cut the
+//! same way. A pass over the events replaces all such stretches, the next pass sees loops as events
+//! and folds loops over them, and so on until nothing is found. Of loops, twice the distance is
+//! tried as well: a step that reads one array and writes another is often followed by one that does
+//! it the other way round.
 //!
 //! Loops that stand for few events cost more than they save and hide what the column predictors
 //! would have seen: those left at the top when folding is over are undone.
@@ -26,12 +27,14 @@ const FEWEST_TRIPS: usize = 3;
 const FEWEST_LEAVES: u64 = 48;
 /// Loops are made if they stand for at least one event in so many.
 const WORTHWHILE: usize = 8;
-/// So many events are looked at in any case, and loops made of whatever repeats: it takes no time, and a loop of a few events may be all of what a program does, the rest being its start.
+/// So many events are looked at in any case, and loops made of whatever repeats: it takes no time,
+/// and a loop of a few events may be all of what a program does, the rest being its start.
 const FEW: usize = 1 << 15;
 /// Events that are looked at in one go, and after how many goes without a find some are left out.
 const STRETCH: usize = 512;
 const PATIENCE: usize = 8;
-/// Events that may be compared in vain before any was looked at, and one in how many of those after that.
+/// Events that may be compared in vain before any was looked at, and one in how many of those after
+/// that.
 const IN_VAIN: usize = 4096;
 const ONE_IN: usize = 4;
 /// Attempts to let pass, at most, after one has failed.
@@ -104,8 +107,8 @@ impl Folder {
         self.replace(events)
     }
 
-    /// Looks for loops. A loop over loops has in its body one that was found just before, so that from the second
-    /// time on only those, at `places`, need to be looked at.
+    /// Looks for loops. A loop over loops has in its body one that was found just before, so that
+    /// from the second time on only those, at `places`, need to be looked at.
     fn find(&mut self, events: &Events, only_places: bool) {
         self.seen.clear();
         self.seen.resize(events.dictionary.len(), NEVER);
@@ -122,8 +125,8 @@ impl Folder {
         }
     }
 
-    /// Looks at everything, but at every fourth stretch only while next to nothing is found. A loop that begins in between
-    /// is extended to its beginning when it is found.
+    /// Looks at everything, but at every fourth stretch only while next to nothing is found. A loop
+    /// that begins in between is extended to its beginning when it is found.
     fn sample(&mut self, events: &Events, done: &mut usize) {
         let (mut at, mut in_vain) = (0, 0);
         while at < events.len() {
@@ -155,7 +158,8 @@ impl Folder {
         if !again || distance > LONGEST_BODY || i < *done + 2 * distance {
             return;
         }
-        // Loops that take turns on two sets of data repeat every second time: worth a look only where events are few.
+        // Loops that take turns on two sets of data repeat every second time: worth a look only
+        // where events are few.
         let twice = || {
             let worth = events.dictionary.is_loop(events.kinds[i]) && i >= *done + 4 * distance;
             (worth && 2 * distance <= LONGEST_BODY).then(|| attempt(events, i, 2 * distance, *done, &mut 0))?
@@ -245,7 +249,8 @@ fn moves_on(events: &Events, i: usize, period: usize) -> bool {
         .all(|((n, b), f)| n.wrapping_sub(*b) == b.wrapping_sub(*f))
 }
 
-/// Looks for a loop with this period around event `i`, in which two periods precede `i`. Adds to `compared` what that took if there is none.
+/// Looks for a loop with this period around event `i`, in which two periods precede `i`. Adds to
+/// `compared` what that took if there is none.
 fn attempt(events: &Events, i: usize, period: usize, done: usize, compared: &mut usize) -> Option<Stretch> {
     let kinds = &events.kinds;
     if !moves_on(events, i, period) {

@@ -1,8 +1,9 @@
 //! The search for relations between columns: the encoder's affair alone.
 //!
-//! A frequent kind is watched for some of its events. From how a column and the sources have moved between two of them,
-//! relations are guessed; those that are guessed first are kept and tried on the events that follow. The one that leaves least to be
-//! written is taken, if it leaves less than the column's own source and less than no relation.
+//! A frequent kind is watched for some of its events. From how a column and the sources have moved
+//! between two of them, relations are guessed; those that are guessed first are kept and tried on
+//! the events that follow. The one that leaves least to be written is taken, if it leaves less than
+//! the column's own source and less than no relation.
 use crate::bytes::{bits, zigzag};
 use crate::column::{Form, Relation, Sources};
 use crate::SOURCES;

@@ -9,9 +9,11 @@
 //!    first parameters and their strides. Such an event is like any other, so the same step again
 //!    gives nests, and a triangular nest is one whose inner trip count has a stride. [`stitch`]
 //!    does the same across the border of two pieces.
-//! 2. *Columns*: [`Encoder`] puts the events of a kind together. The kinds of the events behind them, and each of their
-//!    parameters, less what follows from others (module `column`), are series of numbers, of which only those that are not
-//!    as expected (module `series`) are written, like by like; and that goes to a general-purpose compressor of the caller's ([`Pack`]).
+//! 2. *Columns*: [`Encoder`] puts the events of a kind together. The kinds of the events behind
+//!    them, and each of their parameters, less what follows from others (module `column`), are
+//!    series of numbers, of which only those that are not as expected (module `series`) are
+//!    written, like by like; and that goes to a general-purpose compressor of the caller's
+//!    ([`Pack`]).
 //!
 //! **Invariants.** Arithmetic is wrapping addition and multiplication of 64-bit words; nothing is
 //! divided but to guess. [`decode`] and [`Dictionary::expand`] give back exactly what went in, and

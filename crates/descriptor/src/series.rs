@@ -1,8 +1,10 @@
-//! What is predicted of the numbers of one column, one after the other, once its relation has been taken away.
+//! What is predicted of the numbers of one column, one after the other, once its relation has been
+//! taken away.
 //!
-//! There are two predictions: the last number, moved by the last distance seen twice in a row (*on*); and the number before the
-//! last (*back*). A column expects the one that was right when last the expectation failed, at first *on*. Encoder and decoder
-//! both run this code on the same numbers, so that their states agree.
+//! There are two predictions: the last number, moved by the last distance seen twice in a row
+//! (*on*); and the number before the last (*back*). A column expects the one that was right when
+//! last the expectation failed, at first *on*. Encoder and decoder both run this code on the same
+//! numbers, so that their states agree.
 use crate::decode::{MISS, OTHER};
 
 /// A column's past.
@@ -72,7 +74,8 @@ impl Past {
         u8::from(unexpected) + u8::from(unexpected & !turned)
     }
 
-    /// Takes in numbers, from `at` on every `apart`, as long as they are as expected. Returns how many.
+    /// Takes in numbers, from `at` on every `apart`, as long as they are as expected. Returns how
+    /// many.
     #[inline]
     pub fn follow(&mut self, numbers: &[u64], mut at: usize, apart: usize) -> usize {
         let mut n = 0;

@@ -2,8 +2,8 @@
 //!
 //! Where a piece ends in the middle of a nest, the nest's parts on both sides are: loops of the
 //! same kind, of which the second goes on where the first stopped; and whole or partial iterations
-//! that stand before or after them. Three rules put them together again, innermost first; what
-//! they complete is folded as usual. A loop that was cut inside its body begins elsewhere in the body
+//! that stand before or after them. Three rules put them together again, innermost first; what they
+//! complete is folded as usual. A loop that was cut inside its body begins elsewhere in the body
 //! behind the cut; a fourth rule turns it until it begins as early as it can, as everywhere else.
 //! Only events near the border are looked at.
 use crate::dictionary::Definition;
@@ -172,8 +172,8 @@ fn append_iteration(events: &mut Events, last: usize) -> bool {
     false
 }
 
-/// A loop with the last event of its body before it begins with that instead: the event is taken into the loop, and the last
-/// one of the last iteration is returned, which belongs behind it.
+/// A loop with the last event of its body before it begins with that instead: the event is taken
+/// into the loop, and the last one of the last iteration is returned, which belongs behind it.
 fn turn(events: &mut Events) -> Option<(u32, Vec<u64>)> {
     let last = events.len() - 1;
     let before = last.checked_sub(1)?;

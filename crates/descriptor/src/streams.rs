@@ -33,7 +33,8 @@ pub(crate) fn write(out: &mut Vec<u8>, stream: &[u8], pack: &impl Pack) {
     out.extend_from_slice(stored);
 }
 
-/// Takes a stream of at most `most` bytes from the front of `from`; it takes the place of what is in `into`.
+/// Takes a stream of at most `most` bytes from the front of `from`; it takes the place of what is
+/// in `into`.
 pub(crate) fn read(from: &mut &[u8], most: usize, pack: &impl Pack, into: &mut Vec<u8>) -> Result<(), Error> {
     let raw = take(from).ok_or(Error::CutOff)?;
     let stored = take(from).ok_or(Error::CutOff)?;

@@ -186,7 +186,8 @@ fn put_stream(out: &mut Vec<u8>, bytes: &[u8]) {
 
 #[test]
 fn kinds_that_nothing_uses_cost_nothing() {
-    // Ten leaves of 500 parameters, and ten thousand loops over any four of them: forty million columns.
+    // Ten leaves of 500 parameters, and ten thousand loops over any four of them: forty million
+    // columns.
     let list: Vec<Event> = (0..10).map(|key| (key, vec![0; 500])).collect();
     let keys = Keys::of(&list);
     let mut definitions = vec![0];

@@ -62,7 +62,8 @@ fn a_rectangular_nest_is_one_event() {
     let list = run(&matmul(20), ALL);
     let events = folded(&list);
     assert_one(&events, 3, &list);
-    // Outermost first: its trips, then its body's parameters, which begin with the trips of the loop inside.
+    // Outermost first: its trips, then its body's parameters, which begin with the trips of the
+    // loop inside.
     assert_eq!(events.parameters(0)[..2], [20, 20]);
 }
 
@@ -89,7 +90,8 @@ fn downward_triangles_too() {
     );
 }
 
-/// A stencil that reads one grid and writes the other, and the other way round in the next step: the steps are two and two one loop.
+/// A stencil that reads one grid and writes the other, and the other way round in the next step:
+/// the steps are two and two one loop.
 #[test]
 fn two_grids_that_take_turns_are_one_event() {
     let sweep = |from: i64, to: i64| {
@@ -178,7 +180,8 @@ fn a_nest_takes_as_many_events_however_large_it_is() {
 
 #[test]
 fn inner_loops_that_run_once_or_never_do_not_break_the_outer_one() {
-    // The inner loop runs 1, 1, 1, … times, or not at all: its body is part of the outer's, or nothing is.
+    // The inner loop runs 1, 1, 1, … times, or not at all: its body is part of the outer's, or
+    // nothing is.
     for trips in [0, 1, 2] {
         let inner = repeat(affine(trips, &[]), &[leaf(1, &[affine(0, &[64, 8])])]);
         let list = run(&[repeat(affine(500, &[]), &[leaf(2, &[affine(0, &[4])]), inner])], ALL);
@@ -225,7 +228,8 @@ fn a_loop_between_events_without_a_rule_is_found_where_it_stands() {
     assert_eq!(events.parameters(101), [1000, 0, 8]);
 }
 
-/// A program that starts, and then does one thing fifty times: most events are of its start, but what it does is the loop.
+/// A program that starts, and then does one thing fifty times: most events are of its start, but
+/// what it does is the loop.
 #[test]
 fn a_short_loop_behind_a_long_start_is_found() {
     let mut random = Random(5);

@@ -1,4 +1,5 @@
-//! The library can be used without an operating system: it names nothing but `core` and `alloc`, and needs no other crate.
+//! The library can be used without an operating system: it names nothing but `core` and `alloc`,
+//! and needs no other crate.
 use std::fs;
 use std::path::Path;
 

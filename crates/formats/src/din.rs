@@ -4,11 +4,12 @@
 //! 2 401000             0 a read, 1 a write, 2 an instruction fetch; a hexadecimal address
 //! 0 7ffd0c3e1a68       what else is on a line is ignored
 //! ```
-//! Labels 3 and 4, which are no accesses, are skipped, as are empty lines. With fetches the accesses up to the next one belong to the instruction
-//! that was fetched; without any, all are of an instruction at address 0. Export writes a fetch before each instruction if it is asked to.
+//! Labels 3 and 4, which are no accesses, are skipped, as are empty lines. With fetches the
+//! accesses up to the next one belong to the instruction that was fetched; without any, all are of
+//! an instruction at address 0. Export writes a fetch before each instruction if it is asked to.
 //!
-//! **Cannot express:** threads (all go into one stream), sizes (import assumes one for all), lengths of instructions, prefetches (left
-//! out), instructions unless there are fetches.
+//! **Cannot express:** threads (all go into one stream), sizes (import assumes one for all),
+//! lengths of instructions, prefetches (left out), instructions unless there are fetches.
 use crate::export::{Encode, LeftOut};
 use crate::lines::{fields, hex, prefixed_hex, put_hex, Lines};
 use crate::{Error, Event, Source};

@@ -1,18 +1,22 @@
-//! DynamoRIO's drmemtrace: a file of 12-byte records for each thread, as its readers and simulators take them.
+//! DynamoRIO's drmemtrace: a file of 12-byte records for each thread, as its readers and simulators
+//! take them.
 //!
 //! ```text
 //! record := type:u16 size:u16 value:u64        little-endian, packed
 //! ```
-//! A file is a header, the thread and its process, markers, then instructions (value: address, size: length), each with its reads, writes and
-//! prefetches behind it (value: address, size: bytes), the end of the thread, and a footer. A stream may also hold several threads; a thread
-//! record says whose records follow. Import takes both. It skips what is no access: encodings, flushes, prefetches by the hardware, markers.
-//! Markers of time become the times of the recording, so that threads from several files are in order.
+//! A file is a header, the thread and its process, markers, then instructions (value: address,
+//! size: length), each with its reads, writes and prefetches behind it (value: address, size:
+//! bytes), the end of the thread, and a footer. A stream may also hold several threads; a thread
+//! record says whose records follow. Import takes both. It skips what is no access: encodings,
+//! flushes, prefetches by the hardware, markers. Markers of time become the times of the recording,
+//! so that threads from several files are in order.
 //!
-//! Export writes every instruction as of no particular kind, without its encoding, as traces before version 4 are; each element of a repeated string
-//! instruction after the first is an instruction that needs no fetch.
+//! Export writes every instruction as of no particular kind, without its encoding, as traces before
+//! version 4 are; each element of a repeated string instruction after the first is an instruction
+//! that needs no fetch.
 //!
-//! **Cannot express:** sizes above 65535 bytes (an error). Kinds of branches and of prefetches, signals, times within a thread are
-//! not exported.
+//! **Cannot express:** sizes above 65535 bytes (an error). Kinds of branches and of prefetches,
+//! signals, times within a thread are not exported.
 use crate::export::Encode;
 use crate::{Error, Event, Source};
 use memtrail_model::{Access, Kind};
@@ -31,7 +35,8 @@ mod record {
     /// Of no particular kind.
     pub const INSTRUCTION: u16 = 10;
     pub const LAST_INSTRUCTION: u16 = 16;
-    /// Several instructions right behind the one before; the value holds their lengths, a byte each.
+    /// Several instructions right behind the one before; the value holds their lengths, a byte
+    /// each.
     pub const BUNDLE: u16 = 17;
     pub const FIRST_FLUSH: u16 = 18;
     pub const LAST_FLUSH: u16 = 21;
@@ -245,7 +250,8 @@ pub struct About {
 #[derive(Debug)]
 pub struct Writer {
     about: About,
-    /// The instruction before. One that follows itself is taken for the next element of a repeated string instruction.
+    /// The instruction before. One that follows itself is taken for the next element of a repeated
+    /// string instruction.
     last: Option<u64>,
 }
 

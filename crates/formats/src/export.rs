@@ -54,7 +54,8 @@ impl<E: Encode + ?Sized> Encode for Box<E> {
     }
 }
 
-/// Writes what is replayed, from accesses alone or from instructions. Remembers the first error, since sinks cannot return one.
+/// Writes what is replayed, from accesses alone or from instructions. Remembers the first error,
+/// since sinks cannot return one.
 #[derive(Debug)]
 pub struct Export<E, W: Write> {
     format: E,
@@ -78,7 +79,8 @@ impl<E: Encode, W: Write> Export<E, W> {
         self.failed.is_some()
     }
 
-    /// Writes what is left. Returns the number of accesses that came, what of them was left out, and the output.
+    /// Writes what is left. Returns the number of accesses that came, what of them was left out,
+    /// and the output.
     pub fn finish(mut self) -> io::Result<(u64, LeftOut, W)> {
         if let Some(error) = self.failed {
             return Err(error);

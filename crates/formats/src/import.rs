@@ -1,14 +1,16 @@
 //! From the events of a foreign trace to blocks and records, as if a program had been recorded.
 //!
-//! **Problem.** A recording holds records of blocks, whose plans say how accesses follow from them. A foreign trace has neither
-//! blocks nor code, only instructions as they were executed.
+//! **Problem.** A recording holds records of blocks, whose plans say how accesses follow from them.
+//! A foreign trace has neither blocks nor code, only instructions as they were executed.
 //!
-//! **Idea.** Instructions that follow each other in memory are a run. A run with the number, kinds and sizes of its accesses is a block; a run
-//! that was seen before is the same block again. Its record has the address of every access. Where lengths of instructions are
-//! not known, every instruction is a run of its own.
+//! **Idea.** Instructions that follow each other in memory are a run. A run with the number, kinds
+//! and sizes of its accesses is a block; a run that was seen before is the same block again. Its
+//! record has the address of every access. Where lengths of instructions are not known, every
+//! instruction is a run of its own.
 //!
-//! **Invariants.** Accesses come out of a replay as they went in, thread by thread. A run has no more than [`MOST_INSTRUCTIONS`] and
-//! [`MOST_ACCESSES`]; an instruction that makes more goes on in a further record and counts once more.
+//! **Invariants.** Accesses come out of a replay as they went in, thread by thread. A run has no
+//! more than [`MOST_INSTRUCTIONS`] and [`MOST_ACCESSES`]; an instruction that makes more goes on in
+//! a further record and counts once more.
 use crate::{Error, Event, Source};
 use memtrail_decode::{Counter, Counts, Message, Piece, Sink, Table, ThreadDecoder};
 use memtrail_model::{Kind, Thread};

@@ -5,9 +5,10 @@
 //!  L 1ffeffe7e,8       a load of its, " S" a store, " M" a load and a store of the same place
 //! ==4711== anything    Valgrind's own words: skipped, as are empty lines
 //! ```
-//! Addresses are hexadecimal, sizes decimal. The accesses of an instruction follow it; each element of a repeated string instruction is
-//! an execution of its own (Valgrind itself prints one more, for finding that the count is 0). Programs that read this format take `I`
-//! lines for instruction caches and to count instructions, so export writes one for every instruction that was executed.
+//! Addresses are hexadecimal, sizes decimal. The accesses of an instruction follow it; each element
+//! of a repeated string instruction is an execution of its own (Valgrind itself prints one more,
+//! for finding that the count is 0). Programs that read this format take `I` lines for instruction
+//! caches and to count instructions, so export writes one for every instruction that was executed.
 //!
 //! **Cannot express:** threads (all go into one stream, in long stretches), prefetches (left out).
 use crate::export::{Encode, LeftOut};

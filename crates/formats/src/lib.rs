@@ -4,14 +4,17 @@
 //! foreign trace ──Source──► events ──Importer──► blocks and records ──► any memtrail_decode::Sink
 //! replay ──Expander or Walker──► Export<Encode> ──► foreign trace
 //! ```
-//! A [`Source`] tells what a foreign trace says as [`Event`]s; [`Importer`] makes blocks and records of them, as if a program had been
-//! recorded. An [`Encode`] writes instructions and accesses in a foreign format; [`Export`] feeds it from a replay.
-//! Each format has a module whose head says what the format is and what it cannot express.
+//! A [`Source`] tells what a foreign trace says as [`Event`]s; [`Importer`] makes blocks and
+//! records of them, as if a program had been recorded. An [`Encode`] writes instructions and
+//! accesses in a foreign format; [`Export`] feeds it from a replay. Each format has a module whose
+//! head says what the format is and what it cannot express.
 //!
-//! **Invariants.** Everything streams: memory depends on the number of different instructions and threads, not on the length
-//! of a trace. No input makes a reader panic. Errors name the line or the byte, and what was expected there.
+//! **Invariants.** Everything streams: memory depends on the number of different instructions and
+//! threads, not on the length of a trace. No input makes a reader panic. Errors name the line or
+//! the byte, and what was expected there.
 //!
-//! Not for: opening files (callers give readers and writers), and the recording's own file (that is `memtrail-trace`).
+//! Not for: opening files (callers give readers and writers), and the recording's own file (that is
+//! `memtrail-trace`).
 #![forbid(unsafe_code)]
 
 pub mod din;
@@ -40,9 +43,11 @@ pub enum Event {
         serial: u32,
         tid: u32,
     },
-    /// What follows, in this thread, happened at this time or later. In any unit, as long as it is the same everywhere.
+    /// What follows, in this thread, happened at this time or later. In any unit, as long as it is
+    /// the same everywhere.
     Time(u64),
-    /// An instruction is executed; the accesses up to the next one are its. `bytes` is its length, 0 if that is not known.
+    /// An instruction is executed; the accesses up to the next one are its. `bytes` is its length,
+    /// 0 if that is not known.
     Instruction {
         pc: u64,
         bytes: u32,

@@ -1,5 +1,5 @@
-//! Bare addresses: 8 bytes each, little-endian, of all accesses in order. For measuring compressors; there is nothing to
-//! import in it.
+//! Bare addresses: 8 bytes each, little-endian, of all accesses in order. For measuring
+//! compressors; there is nothing to import in it.
 //!
 //! **Cannot express:** anything but addresses.
 use crate::export::Encode;

@@ -3,8 +3,8 @@
 //! ```text
 //! 0 0x401000 R 0x7ffd0c3e1a68 8        thread, instruction, R, W or P (prefetch), address, size
 //! ```
-//! Empty lines and lines that begin with `#` are skipped. On import a line is an execution of its instruction, but a read with a write of
-//! the same place by the same instruction behind it is one.
+//! Empty lines and lines that begin with `#` are skipped. On import a line is an execution of its
+//! instruction, but a read with a write of the same place by the same instruction behind it is one.
 //!
 //! **Cannot express:** instructions without accesses, lengths of instructions.
 use crate::export::Encode;

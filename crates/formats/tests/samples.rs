@@ -1,4 +1,5 @@
-//! A sample of each format, written by hand, with exactly what it says; and everything that must be refused.
+//! A sample of each format, written by hand, with exactly what it says; and everything that must be
+//! refused.
 mod common;
 
 use common::{import, replayed, through};

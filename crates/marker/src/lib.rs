@@ -1,7 +1,8 @@
 //! Markers: a program tells memtrail what it knows of itself.
 //!
-//! Where the program is not recorded, and on other processors than x86-64, these functions do nothing; on x86-64 they cost an instruction that does nothing, and
-//! its operands. `include/memtrail.h` is the same for C and C++.
+//! Where the program is not recorded, and on other processors than x86-64, these functions do
+//! nothing; on x86-64 they cost an instruction that does nothing, and its operands.
+//! `include/memtrail.h` is the same for C and C++.
 //!
 //! ```
 //! let matrix = vec![0.0f64; 100];
@@ -19,7 +20,8 @@ macro_rules! mark {
     ($number:literal, $address:expr, $bytes:expr, $name:expr) => {{
         let (address, bytes, name): (*const u8, usize, &CStr) = ($address, $bytes, $name);
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the instruction does nothing. That it may read what the name points to is all the compiler has to know.
+        // SAFETY: the instruction does nothing. That it may read what the name points to is all the
+        // compiler has to know.
         unsafe {
             core::arch::asm!(
                 concat!(".byte 0x0f, 0x1f, 0x84, 0x00, 0x6d, 0x74, 0x72, ", $number),

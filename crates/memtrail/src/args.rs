@@ -144,7 +144,8 @@ pub struct ObjectArgs {
     /// Do not note what is allocated and freed.
     #[arg(long)]
     pub no_objects: bool,
-    /// A function of the program's own that returns memory, by its symbol; N is the argument that holds the size [default: 1].
+    /// A function of the program's own that returns memory, by its symbol; N is the argument that
+    /// holds the size [default: 1].
     #[arg(long, value_name = "NAME[:N]")]
     pub allocator: Vec<NamedFunction>,
     /// One that gives memory back; N is the argument that holds its address [default: 1].
@@ -210,7 +211,8 @@ pub struct RecordArgs {
     /// Most instructions in a block.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub max_block: u32,
-    /// Whether blocks that usually follow each other are joined to one: `eager` does so wherever it can, for testing.
+    /// Whether blocks that usually follow each other are joined to one: `eager` does so wherever it
+    /// can, for testing.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = PathMode::Hot)]
     pub paths: PathMode,
     /// Acquire and throw away: for measuring.
@@ -222,7 +224,8 @@ pub struct RecordArgs {
     /// Run the target without address-space randomisation.
     #[arg(long)]
     pub no_aslr: bool,
-    /// Hash every access while recording, in the slowest and simplest way, for `check --deep` to compare with.
+    /// Hash every access while recording, in the slowest and simplest way, for `check --deep` to
+    /// compare with.
     #[arg(long)]
     pub verify: bool,
     /// Most memory for compressing, in MB; the target waits rather than that it is exceeded.
@@ -343,7 +346,8 @@ pub struct PartArgs {
     /// Only this thread, by its serial number.
     #[arg(long, value_name = "T")]
     pub thread: Option<u32>,
-    /// Begin here: an access number of the thread, or a time since the recording began (10us, 250ms, 1.5s).
+    /// Begin here: an access number of the thread, or a time since the recording began (10us,
+    /// 250ms, 1.5s).
     #[arg(long, value_name = "POINT")]
     pub from: Option<Place>,
     /// End before this access or time.
@@ -389,7 +393,8 @@ pub struct DumpArgs {
     pub limit: Option<u64>,
     #[command(flatten)]
     pub part: PartArgs,
-    /// Print regular section descriptors (RSD, PRSD, IAD) instead of accesses; sequence ids are access numbers.
+    /// Print regular section descriptors (RSD, PRSD, IAD) instead of accesses; sequence ids are
+    /// access numbers.
     #[arg(long, conflicts_with_all = ["from", "to", "hash"])]
     pub descriptors: bool,
     /// Print the loops over blocks instead of accesses.
@@ -426,7 +431,8 @@ pub struct OverheadArgs {
     /// Take the best of this many runs.
     #[arg(short, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub n: u32,
-    /// Simulate 26 caches with the probes of every stage, not only with the best ones: this is slow.
+    /// Simulate 26 caches with the probes of every stage, not only with the best ones: this is
+    /// slow.
     #[arg(long)]
     pub all_stages: bool,
     /// Print JSON on stderr after the table.
@@ -508,7 +514,8 @@ pub struct ReplayArgs {
     /// Only this thread, by its serial number.
     #[arg(long, value_name = "T")]
     pub thread: Option<u32>,
-    /// Begin here: an access number of the thread, or a time since the recording began (10us, 250ms, 1.5s).
+    /// Begin here: an access number of the thread, or a time since the recording began (10us,
+    /// 250ms, 1.5s).
     #[arg(long, value_name = "POINT")]
     pub begin: Option<Place>,
     /// End before this access or time.
@@ -532,7 +539,8 @@ pub struct ExportArgs {
     /// The format of the output.
     #[arg(long, value_enum)]
     pub format: ExportFormat,
-    /// Where to write: a file, or - for standard output, which is the default; of drmemtrace a directory.
+    /// Where to write: a file, or - for standard output, which is the default; of drmemtrace a
+    /// directory.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Overwrite the output.

@@ -1,8 +1,8 @@
 //! `demo`: records a small program we carry with us, this one, and simulates a small cache on it.
 //!
 //! The example does what most programs do: a loop nest over arrays (a matrix product) and a walk
-//! along pointers (a shuffled list). One shows regular accesses, the other irregular ones. The matrix product reads its second matrix down the
-//! columns, and that is what the simulation finds.
+//! along pointers (a shuffled list). One shows regular accesses, the other irregular ones. The
+//! matrix product reads its second matrix down the columns, and that is what the simulation finds.
 use crate::args::{DemoArgs, RecordArgs};
 use crate::info::bits_per_access;
 use crate::record::{self, Keep};

@@ -62,7 +62,8 @@ mod tests {
         file[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Sections: none, code of 3 bytes at 0x1000, symbols (a function at 0x1001, an object at 0x2000).
+    /// Sections: none, code of 3 bytes at 0x1000, symbols (a function at 0x1001, an object at
+    /// 0x2000).
     fn elf() -> Vec<u8> {
         let symbols_at = CODE_AT + 8;
         let mut file = vec![0; symbols_at + 48];

@@ -17,7 +17,8 @@ use std::path::Path;
 
 const BUFFER: usize = 1 << 16;
 
-/// Standard output. When the reader has seen enough there is nothing left to do, and a loop of many iterations may lie ahead.
+/// Standard output. When the reader has seen enough there is nothing left to do, and a loop of many
+/// iterations may lie ahead.
 struct Stdout(StdoutLock<'static>);
 
 impl Write for Stdout {
@@ -189,7 +190,8 @@ fn directory(
     Ok((count, left_out))
 }
 
-/// What the recording knows of a thread. Threads begin one after the other, so that readers keep their order.
+/// What the recording knows of a thread. Threads begin one after the other, so that readers keep
+/// their order.
 fn about(known: &Known, serial: u32, begun: u64) -> drmemtrace::About {
     let info = known.threads.get(&serial);
     let process = info.map_or(0, |i| i.process);

@@ -1,10 +1,14 @@
 //! A program whose accesses are wanted while it runs, and no file.
 //!
-//! **Problem.** To simulate every access as it comes takes some fifty times as long as a program that runs through loops. Its recording fits into a few kilobytes, and a simulation
-//! of that leaves out nearly all of them. Of other programs recordings become large, and everything has to be simulated.
+//! **Problem.** To simulate every access as it comes takes some fifty times as long as a program
+//! that runs through loops. Its recording fits into a few kilobytes, and a simulation of that
+//! leaves out nearly all of them. Of other programs recordings become large, and everything has to
+//! be simulated.
 //!
-//! **Idea.** The program is recorded, into memory. If its recording is still small when it ends, that is what whoever wanted the accesses gets, and can do with it what can be done with a file. As soon as it becomes larger than
-//! [`MOST_BYTES`], everything that is in it is handed on as if it came just now, and from then on all is handed on as it comes ([`Live`]).
+//! **Idea.** The program is recorded, into memory. If its recording is still small when it ends,
+//! that is what whoever wanted the accesses gets, and can do with it what can be done with a file.
+//! As soon as it becomes larger than [`MOST_BYTES`], everything that is in it is handed on as if it
+//! came just now, and from then on all is handed on as it comes ([`Live`]).
 //!
 //! **Invariant.** The sink gets every access of the program, or none.
 use crate::args::RecordArgs;
@@ -23,7 +27,8 @@ use memtrail_tracee::xsave_table;
 use std::fs::File;
 use std::io::{self, BufReader};
 
-/// Of a recording, as long as it is kept in memory. Loops fill a few kilobytes, gzip fills this at once.
+/// Of a recording, as long as it is kept in memory. Loops fill a few kilobytes, gzip fills this at
+/// once.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// What became of a program.

@@ -5,7 +5,8 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
-/// A file that cannot be written is told of before a long run. What is in it stays until there is something to replace it.
+/// A file that cannot be written is told of before a long run. What is in it stays until there is
+/// something to replace it.
 pub fn check(output: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = output else { return Ok(()) };
     let is_new = !path.exists();

@@ -1,13 +1,20 @@
 //! `overhead`: what recording a command costs, by the experiments and stages of the MetaSim paper.
 //!
-//! **Experiments** (its section 5, Tables 3 and 8). 0: a dummy function is called after every access, which does nothing. 1: every address is collected and discarded. 2: every address goes
-//! through 26 caches. **Stages** (its sections 5.4 and 6, Table 9) are ways of collecting: unbuffered, with a call for every access; buffered, every address stored in a buffer; chained, addresses a constant apart stored
-//! once; delayed, registers stored once for a block. Ours go one further: loops, and blocks that follow each other, have one record.
+//! **Experiments** (its section 5, Tables 3 and 8). 0: a dummy function is called after every
+//! access, which does nothing. 1: every address is collected and discarded. 2: every address goes
+//! through 26 caches. **Stages** (its sections 5.4 and 6, Table 9) are ways of collecting:
+//! unbuffered, with a call for every access; buffered, every address stored in a buffer; chained,
+//! addresses a constant apart stored once; delayed, registers stored once for a block. Ours go one
+//! further: loops, and blocks that follow each other, have one record.
 //!
-//! **What is not measured.** The translator has no dummy probe, no probe that calls a function for each access, and none that chains without delaying: there is no experiment 0 and no stage unbuffered or chained. Translation without
-//! probes, which their tools do not have as such, stands beside them; it is no experiment 0, since it interrupts nothing.
+//! **What is not measured.** The translator has no dummy probe, no probe that calls a function for
+//! each access, and none that chains without delaying: there is no experiment 0 and no stage
+//! unbuffered or chained. Translation without probes, which their tools do not have as such, stands
+//! beside them; it is no experiment 0, since it interrupts nothing.
 //!
-//! Times are processor time of the command itself (user and system), the best of n; children that it waits for are included. Collecting and simulating are done by another process and show in wall times.
+//! Times are processor time of the command itself (user and system), the best of n; children that
+//! it waits for are included. Collecting and simulating are done by another process and show in
+//! wall times.
 use crate::args::{OverheadArgs, PathMode, ProbeMode, RecordArgs};
 use crate::record::{self, Keep};
 use crate::{say, sim};

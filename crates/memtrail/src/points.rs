@@ -1,14 +1,16 @@
 //! `points`: how many probes a program's memory instructions need (paper 000, Table 7).
 //!
-//! The code is cut into blocks: at functions, at targets of direct branches, and where the translator
-//! ends a block. It goes on past a few forward branches; so do these blocks. Then, per block:
+//! The code is cut into blocks: at functions, at targets of direct branches, and where the
+//! translator ends a block. It goes on past a few forward branches; so do these blocks. Then, per
+//! block:
 //! - **memory instructions**: those that read, write or prefetch; naively each has a probe.
 //! - **after chaining**: instructions whose addresses differ by a constant share one probe, as long
 //!   as no register of the address is written in between. Constant addresses need none.
 //! - **after delaying**: what is captured in the middle of a block. Values taken at its start
 //!   belong to the one record per block that there is anyway, as in the paper.
-//! - **after loops**: the same, counting in loops only what is captured in every iteration: nothing in affine loops, which
-//!   have a record per entry, and only the values without a regular step in partly affine ones.
+//! - **after loops**: the same, counting in loops only what is captured in every iteration: nothing
+//!   in affine loops, which have a record per entry, and only the values without a regular step in
+//!   partly affine ones.
 use crate::args::PointsArgs;
 use crate::elf::{Code, Elf};
 use anyhow::Context;
@@ -31,7 +33,8 @@ struct Points {
     chaining: u64,
     delaying: u64,
     loops: u64,
-    /// Values in the records of all blocks, and those of them that are stored anew in every iteration of loops.
+    /// Values in the records of all blocks, and those of them that are stored anew in every
+    /// iteration of loops.
     values: u64,
     values_after_loops: u64,
     affine_loops: u64,

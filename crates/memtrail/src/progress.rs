@@ -1,7 +1,8 @@
 //! The line that tells, on a terminal, how far a recording or a simulation is.
 //!
-//! It appears only if stderr is a terminal and the work takes more than a moment, so short runs and scripts see nothing
-//! of it. Everything else we say goes through [`aside`], which takes the line away meanwhile.
+//! It appears only if stderr is a terminal and the work takes more than a moment, so short runs and
+//! scripts see nothing of it. Everything else we say goes through [`aside`], which takes the line
+//! away meanwhile.
 use crate::info::bits_per_access;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use memtrail_report::format::{bytes, thousands};
@@ -93,8 +94,8 @@ fn cpu_time(pid: i32) -> Option<Duration> {
     parse_cpu_time(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// User and system time stand in fields 14 and 15, in hundredths of a second. The second field is a name in parentheses
-/// that may hold anything.
+/// User and system time stand in fields 14 and 15, in hundredths of a second. The second field is a
+/// name in parentheses that may hold anything.
 fn parse_cpu_time(stat: &str) -> Option<Duration> {
     let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace().skip(11);
     let user: u64 = fields.next()?.parse().ok()?;

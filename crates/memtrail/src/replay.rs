@@ -21,8 +21,8 @@ fn shell(status: ExitStatus) -> u8 {
     status.code().unwrap_or_else(signal) as u8
 }
 
-/// The standard input of a command. When it has seen enough there is nothing left to do but to wait for it, and a loop of many
-/// iterations may lie ahead.
+/// The standard input of a command. When it has seen enough there is nothing left to do but to wait
+/// for it, and a loop of many iterations may lie ahead.
 struct Reader(Child);
 
 impl Reader {

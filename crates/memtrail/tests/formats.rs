@@ -1,4 +1,5 @@
-//! `import` and `export` as users meet them: real programs, real traces of another tool, and everything that can be wrong.
+//! `import` and `export` as users meet them: real programs, real traces of another tool, and
+//! everything that can be wrong.
 mod common;
 
 use common::{memtrail, stderr};

@@ -71,8 +71,8 @@ fn several_threads_are_put_in_one_order() {
         sum += alone.len();
     }
     assert_eq!(sum, all.len());
-    // The shell starts its children one after the other. How their ends lie among its last accesses is known only to within the time
-    // that passed between two stamps.
+    // The shell starts its children one after the other. How their ends lie among its last accesses
+    // is known only to within the time that passed between two stamps.
     let first = |t: &str| all.iter().position(|l| l.starts_with(t)).unwrap();
     assert!(first("0") < first("1") && first("1") < first("2"));
     refused(&dir, &["dump", "--from", "5", "a"], "--thread T");

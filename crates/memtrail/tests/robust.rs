@@ -1,7 +1,8 @@
 //! What can go wrong from outside: each has a clear message, a status, and leaves nothing behind.
 //!
-//! Every memtrail runs in a process group of its own, and this process adopts what it leaves behind. So a test can wait
-//! for the whole group to end, whoever it belonged to, and see how each process ended: a hang or a zombie fails the test.
+//! Every memtrail runs in a process group of its own, and this process adopts what it leaves
+//! behind. So a test can wait for the whole group to end, whoever it belonged to, and see how each
+//! process ended: a hang or a zombie fails the test.
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +22,8 @@ struct Run {
     stdout: BufReader<std::process::ChildStdout>,
 }
 
-/// How the processes of a group ended (`128 + N` after signal N), by process id; and what they wrote.
+/// How the processes of a group ended (`128 + N` after signal N), by process id; and what they
+/// wrote.
 struct Ends {
     statuses: Vec<(i32, i32)>,
     stdout: String,
@@ -79,7 +81,8 @@ impl Run {
         let _ = writeln!(self.child.stdin.as_mut().unwrap(), "{line}");
     }
 
-    /// Kills memtrail and waits until it is dead, but leaves the zombie: a target must not take that for life.
+    /// Kills memtrail and waits until it is dead, but leaves the zombie: a target must not take
+    /// that for life.
     fn kill_collector(&self) {
         kill(self.memtrail(), libc::SIGKILL);
         // SAFETY: zero bytes are a valid siginfo, which waitid fills.
@@ -168,8 +171,8 @@ fn executable(dir: &TempDir, name: &str, contents: &[u8], mode: u32) -> String {
     path.to_str().unwrap().to_string()
 }
 
-/// Tells its pid; then `busy N` rounds of memory traffic, `wait` for a line, `threads N` at once, `spawn N` one after the
-/// other, `forks N`; prints a sum and exits with 7.
+/// Tells its pid; then `busy N` rounds of memory traffic, `wait` for a line, `threads N` at once,
+/// `spawn N` one after the other, `forks N`; prints a sum and exits with 7.
 const TARGET: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
@@ -234,7 +237,8 @@ fn ticks(pid: i32) -> u64 {
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// Waits until a process has run for a while: a quarter of a second of processor time, in ticks of 10 ms.
+/// Waits until a process has run for a while: a quarter of a second of processor time, in ticks of
+/// 10 ms.
 fn wait_until_busy(pid: i32) {
     let begin = Instant::now();
     while ticks(pid) < 25 {
@@ -447,7 +451,8 @@ fn the_file_may_not_grow_half_way() {
         "a",
     );
     assert_eq!((ends.of(me), ends.stderr), (125, said));
-    // It was memtrail's child, and memtrail reports its own failure: its output tells that it ended well.
+    // It was memtrail's child, and memtrail reports its own failure: its output tells that it ended
+    // well.
     assert!(!ends.statuses.iter().any(|e| e.0 == pid));
     assert_eq!(ends.stdout, native(&program, &["busy", "30000000"]));
 }
@@ -580,7 +585,8 @@ fn a_tracer_is_noticed() {
         });
     }
     let tracer = std::thread::spawn(move || {
-        // Not `spawn`: the exec stops, and spawn waits for the exec to succeed, which it has by then.
+        // Not `spawn`: the exec stops, and spawn waits for the exec to succeed, which it has by
+        // then.
         #[allow(clippy::zombie_processes)] // waited for below, as its tracer
         let mut child = command.spawn().unwrap();
         let pid = child.id() as i32;
@@ -780,8 +786,8 @@ fn instructions_that_nobody_knows() {
     assert!(!ends.stderr.contains("unknown"), "{}", ends.stderr);
 }
 
-/// On a terminal there is a line that tells how far it is; it is gone at the end. Elsewhere there is none (as all the tests
-/// above show, which compare every word).
+/// On a terminal there is a line that tells how far it is; it is gone at the end. Elsewhere there
+/// is none (as all the tests above show, which compare every word).
 #[test]
 fn progress_is_shown_on_terminals() {
     use std::os::fd::{FromRawFd, OwnedFd};

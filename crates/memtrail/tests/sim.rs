@@ -1,4 +1,5 @@
-//! `sim` as users meet it: exact output on small traces whose counts can be worked out by hand, options, and what can be wrong.
+//! `sim` as users meet it: exact output on small traces whose counts can be worked out by hand,
+//! options, and what can be wrong.
 mod common;
 
 use common::{memtrail, stderr};
@@ -35,7 +36,8 @@ fn recording(lines: &str) -> TempDir {
     dir
 }
 
-/// With four lines of 32 bytes, direct-mapped: the first misses; a new word, and the same again; a write that takes its place, dirty; and back.
+/// With four lines of 32 bytes, direct-mapped: the first misses; a new word, and the same again; a
+/// write that takes its place, dirty; and back.
 const FIVE: &str = "\
 0 0x401000 R 0x1000 8
 0 0x401000 R 0x1008 8
@@ -187,7 +189,8 @@ fn several_levels_get_a_column_each() {
     fails(&dir, &args, "--level L9: there are L1");
 }
 
-/// Five fetches of two instructions in one line. The trace does not tell their lengths, so that each touches one byte.
+/// Five fetches of two instructions in one line. The trace does not tell their lengths, so that
+/// each touches one byte.
 #[test]
 fn fetches_meet_the_levels_that_hold_instructions() {
     let dir = recording(FIVE);
@@ -434,7 +437,8 @@ fn options_that_exclude_each_other_are_refused() {
     }
 }
 
-/// Lines 0x1000 and 0x1080 of 32 bytes: in one set of 4 or 2 sets of one way, in two ways of one set.
+/// Lines 0x1000 and 0x1080 of 32 bytes: in one set of 4 or 2 sets of one way, in two ways of one
+/// set.
 #[test]
 fn many_caches_are_swept_at_once() {
     let dir = recording(FIVE);
@@ -644,7 +648,8 @@ fn programs_are_simulated_while_they_run() {
     assert!(!witness.exists(), "the program ran");
 }
 
-/// What is simulated live is what would have been recorded: of a program whose recording is small to the end, and of one whose recording becomes too large to be kept.
+/// What is simulated live is what would have been recorded: of a program whose recording is small
+/// to the end, and of one whose recording becomes too large to be kept.
 #[test]
 fn live_is_as_recorded() {
     let dir = tempdir().unwrap();

@@ -56,8 +56,9 @@ impl fmt::Display for Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Default)]
 pub struct Thread(pub u32);
 
-/// Dense number of a reference point: one instruction's accesses of one kind. The block table numbers them and knows what they
-/// are; numbers of different tables have nothing to do with each other.
+/// Dense number of a reference point: one instruction's accesses of one kind. The block table
+/// numbers them and knows what they are; numbers of different tables have nothing to do with each
+/// other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Point(pub u32);
 
@@ -134,12 +135,14 @@ impl LoopAccess {
     }
 }
 
-/// Iterations of a loop, whole: access `j` of iteration `i` touches `body[j].addr + i * body[j].stride`.
+/// Iterations of a loop, whole: access `j` of iteration `i` touches
+/// `body[j].addr + i * body[j].stride`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LoopRun<'a> {
     pub thread: Thread,
     pub trips: u64,
-    /// The accesses of each iteration, in order; fetches, if they are wanted, are among them and do not move.
+    /// The accesses of each iteration, in order; fetches, if they are wanted, are among them and do
+    /// not move.
     pub body: &'a [LoopAccess],
 }
 
@@ -156,7 +159,8 @@ impl LoopRun<'_> {
     }
 }
 
-/// How an access of a loop's body, and what loops inside make of it, moves from one iteration of the loop to the next.
+/// How an access of a loop's body, and what loops inside make of it, moves from one iteration of
+/// the loop to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mover {
     pub point: Point,
@@ -168,14 +172,16 @@ pub struct Mover {
     /// The first address in the first iteration, and how many bytes are touched there.
     pub first: u64,
     pub size: u32,
-    /// The other addresses of an iteration are multiples of this away from the first; 0 if there are no others.
+    /// The other addresses of an iteration are multiples of this away from the first; 0 if there
+    /// are no others.
     pub grain: u64,
     /// The first and the last byte that are touched in all iterations.
     pub low: u64,
     pub high: u64,
 }
 
-/// A loop in which every access moves evenly: what an access touches in one iteration it touches in the next, so much further on.
+/// A loop in which every access moves evenly: what an access touches in one iteration it touches in
+/// the next, so much further on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Repeat<'a> {
     pub thread: Thread,
@@ -193,8 +199,8 @@ pub enum Flow {
     Call { site: u64, target: u64, slot: u64 },
     /// A return instruction took the return address at `slot`.
     Return { slot: u64 },
-    /// The stack pointer was set to something that does not follow from its value before: a frame was left, a jump went far up the
-    /// stack, or another stack is used from here on.
+    /// The stack pointer was set to something that does not follow from its value before: a frame
+    /// was left, a jump went far up the stack, or another stack is used from here on.
     Stack { rsp: u64 },
     /// The base of the thread's own memory, the segment base of `fs`, is here from now on.
     ThreadPointer { base: u64 },
@@ -245,22 +251,25 @@ impl GapReason {
     }
 }
 
-/// What a thread did to blocks of memory as a whole, or to other threads, in its place among its accesses. Blocks live from the return of the function that made
-/// them to the entry of the one that gives them back: what the allocator does in between to its own memory is the allocator's.
+/// What a thread did to blocks of memory as a whole, or to other threads, in its place among its
+/// accesses. Blocks live from the return of the function that made them to the entry of the one
+/// that gives them back: what the allocator does in between to its own memory is the allocator's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Note {
     /// Allocation function number `hook` returned a block.
     Alloc { hook: u32, address: u64, bytes: u64 },
     /// Function number `hook` was entered to give a block back; one that resizes also says so.
     Free { hook: u32, address: u64 },
-    /// Function number `hook` returned a block for an old one (0: for none). If `address` is 0 it failed, and the old one is still there.
+    /// Function number `hook` returned a block for an old one (0: for none). If `address` is 0 it
+    /// failed, and the old one is still there.
     Realloc {
         hook: u32,
         old: u64,
         address: u64,
         bytes: u64,
     },
-    /// Memory was mapped: `source` is the number of the text that names the file or area, [`Note::ANONYMOUS`] if there is none.
+    /// Memory was mapped: `source` is the number of the text that names the file or area,
+    /// [`Note::ANONYMOUS`] if there is none.
     Map {
         address: u64,
         bytes: u64,
@@ -269,7 +278,8 @@ pub enum Note {
         /// Where in the file it begins.
         offset: u64,
     },
-    /// Mappings in this range went away; from 0 to the end of all memory if a new image begins (exec).
+    /// Mappings in this range went away; from 0 to the end of all memory if a new image begins
+    /// (exec).
     Unmap { address: u64, bytes: u64 },
     /// A mapping was moved or resized.
     Remap {
@@ -280,7 +290,8 @@ pub enum Note {
     },
     /// The heap segment of the process now ends here.
     Break { address: u64 },
-    /// The program gave this memory a name, number `text`; with no bytes, the block that holds the address.
+    /// The program gave this memory a name, number `text`; with no bytes, the block that holds the
+    /// address.
     Name { address: u64, bytes: u64, text: u32 },
     /// The program entered the region named `text`.
     Enter { text: u32 },
@@ -292,12 +303,13 @@ pub enum Note {
     Woken { address: u64, result: i64 },
     /// The thread wakes those who wait for a futex: how many, or the negative number of an error.
     Wake { address: u64, result: i64 },
-    /// The thread makes another, unless that failed. At the other's end the word at `cleared`, if that is not 0, becomes 0 and its futex is woken:
-    /// whoever joins it waits for that.
+    /// The thread makes another, unless that failed. At the other's end the word at `cleared`, if
+    /// that is not 0, becomes 0 and its futex is woken: whoever joins it waits for that.
     Start { thread: Option<Thread>, cleared: u64 },
     /// The thread ends.
     End { status: u32 },
-    /// The thread was not recorded between two values of the time stamp counter, and did this meanwhile, as far as it is known.
+    /// The thread was not recorded between two values of the time stamp counter, and did this
+    /// meanwhile, as far as it is known.
     Gap {
         begin: u64,
         end: u64,

@@ -1,7 +1,7 @@
 //! How accesses, and what happens among them, get to whoever consumes them.
 //!
-//! **One way in.** A sink gets accesses through [`AccessSink::accesses`] and everything else through
-//! [`AccessSink::event`]. What it wants beside accesses it says once, as a [`Wants`].
+//! **One way in.** A sink gets accesses through [`AccessSink::accesses`] and everything else
+//! through [`AccessSink::event`]. What it wants beside accesses it says once, as a [`Wants`].
 //!
 //! **Adapters** stand before another sink. They implement [`SinkAdapter`], which forwards what they
 //! do not override; so an event added later passes through all of them.
@@ -15,7 +15,8 @@ pub struct Wants {
     /// in no number of accesses.
     pub fetches: bool,
     /// `Some(n)`: loops of more than `n` iterations are offered whole ([`Event::Loop`]). Shorter
-    /// ones may come as accesses, for a sink that needs longer to take a loop than to go through it.
+    /// ones may come as accesses, for a sink that needs longer to take a loop than to go through
+    /// it.
     pub loops: Option<u64>,
     /// [`Event::Enter`], [`Event::Iterated`] and [`Event::Leave`].
     pub repeats: bool,
@@ -49,15 +50,16 @@ pub enum Event<'a> {
     Iterated { repeat: Repeat<'a>, done: u64, left: u64 },
     /// The innermost loop has ended.
     Leave,
-    /// The accesses of this thread, until told otherwise, are in this address space: equal addresses
-    /// of different spaces are different memory. Told before the first of them, wanted or not.
+    /// The accesses of this thread, until told otherwise, are in this address space: equal
+    /// addresses of different spaces are different memory. Told before the first of them, wanted or
+    /// not.
     Space { thread: Thread, space: u32 },
     /// A call, a return or a change of stacks. The write of the return address comes before.
     Flow { thread: Thread, flow: Flow },
     /// Control took this way for the first time, or for the first time in this thread.
     Edge { thread: Thread, edge: &'a Edge },
-    /// Memory was allocated, freed, mapped or named. Notes of one address space come in the order in
-    /// which it happened, whatever the thread, and are numbered from 0, anew in each image.
+    /// Memory was allocated, freed, mapped or named. Notes of one address space come in the order
+    /// in which it happened, whatever the thread, and are numbered from 0, anew in each image.
     Note {
         thread: Thread,
         number: u64,

@@ -1,5 +1,6 @@
-//! For tests of sinks and adapters: every event and every want there is, and a check that an adapter
-//! forwards them. An event or a want that is added must be added here, or this does not compile.
+//! For tests of sinks and adapters: every event and every want there is, and a check that an
+//! adapter forwards them. An event or a want that is added must be added here, or this does not
+//! compile.
 use crate::{
     Access, AccessSink, Edge, Event, Flow, Kind, LoopAccess, LoopRun, Mover, Note, Point, Repeat, Reply, Thread, Via,
     Wants,
@@ -123,8 +124,8 @@ impl AccessSink for Probe {
 }
 
 /// Checks that an adapter, made by `adapter` around a [`Probe`], hands on every event and the reply
-/// to it, what the probe wants, accesses, and that the probe is done. Those events and wants that the
-/// adapter deals with itself, `except` names by returning `true`.
+/// to it, what the probe wants, accesses, and that the probe is done. Those events and wants that
+/// the adapter deals with itself, `except` names by returning `true`.
 pub fn check_adapter<'p, A: AccessSink>(
     probe: &'p core::cell::RefCell<Probe>,
     adapter: impl Fn(Shared<'p>) -> A,

@@ -1,4 +1,5 @@
-//! One cache: sets of numbered ways, a replacement policy, and what it remembers for prefetching and for miss classes.
+//! One cache: sets of numbered ways, a replacement policy, and what it remembers for prefetching
+//! and for miss classes.
 use memtrail_simulate::config::Policy;
 use memtrail_simulate::Level;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -33,7 +34,8 @@ struct Way {
 
 struct Set {
     ways: Vec<Option<Way>>,
-    /// Nodes of the tree of plru, the root at 1, the children of n at 2n and 2n + 1: whether it points to the upper half.
+    /// Nodes of the tree of plru, the root at 1, the children of n at 2n and 2n + 1: whether it
+    /// points to the upper half.
     points_up: Vec<bool>,
     /// Random evictions so far.
     picked: u64,
@@ -60,7 +62,8 @@ pub struct Cache {
     sets: Vec<Set>,
     clock: u64,
     pub strides: HashMap<u32, Stride>,
-    /// Lines that were evicted and neither missed nor placed since: their owner, and who evicted them.
+    /// Lines that were evicted and neither missed nor placed since: their owner, and who evicted
+    /// them.
     pub gone: HashMap<u64, (u32, u32)>,
     /// Lines ever looked up.
     asked: HashSet<u64>,
@@ -209,8 +212,8 @@ impl Cache {
         set.ways[way].replace(Way { line, used, placed }).map(|way| way.line)
     }
 
-    /// Notes a look-up for the miss classes, and returns the class that the line has if it is not there.
-    /// `places`: a look-up of this sort places a line that is missing.
+    /// Notes a look-up for the miss classes, and returns the class that the line has if it is not
+    /// there. `places`: a look-up of this sort places a line that is missing.
     pub fn classify(&mut self, number: u64, places: bool) -> Class {
         let known = !self.asked.insert(number);
         let in_shadow = self.shadow.iter().position(|&line| line == number);
@@ -233,7 +236,8 @@ impl Cache {
 
 #[test]
 fn picks_are_those_of_splitmix64() {
-    // The first number of SplitMix64 seeded with 0, as published; the picks were computed from the page by another program.
+    // The first number of SplitMix64 seeded with 0, as published; the picks were computed from the
+    // page by another program.
     assert_eq!(mix(0), 0xE220_A839_7B1D_CDAF);
     assert_eq!(pick(0, 0, 0), 0xA706_DD2F_4D19_7E6F);
     assert_eq!(pick(0, 1, 1), 0x86D6_FD95_3217_AE03);

@@ -1,10 +1,14 @@
 //! A textbook simulator, written from `docs/simulation.md` and nothing else.
 //!
-//! **Problem.** The simulator of `memtrail-simulate` is fast, and so not obviously right. This one is obviously right, and slow: every cache is a list of
-//! sets, every set a list of ways, every line knows each of its bytes, every use has a time; a request is a function call to the next level.
+//! **Problem.** The simulator of `memtrail-simulate` is fast, and so not obviously right. This one
+//! is obviously right, and slow: every cache is a list of sets, every set a list of ways, every
+//! line knows each of its bytes, every use has a time; a request is a function call to the next
+//! level.
 //!
-//! **Invariant: a rule of the page stands here once.** The parts are called as the page calls them: [`Naive::request`] is "One access",
-//! [`Naive::evicted`] is what an evicted line requires, [`Naive::write_back`] a write-back that arrives, [`Naive::run_prefetcher`] a level's own prefetcher.
+//! **Invariant: a rule of the page stands here once.** The parts are called as the page calls them:
+//! [`Naive::request`] is "One access", [`Naive::evicted`] is what an evicted line requires,
+//! [`Naive::write_back`] a write-back that arrives, [`Naive::run_prefetcher`] a level's own
+//! prefetcher.
 //!
 //! The sequences computed by hand in `crates/simulate/tests/by_hand.rs` hold it to the page.
 mod bytes;
@@ -165,7 +169,8 @@ impl Naive {
         self.request(self.levels.iter().position(holds), cause, request);
     }
 
-    /// The next level: the first further out that holds what this one holds. Beyond the last one is memory.
+    /// The next level: the first further out that holds what this one holds. Beyond the last one is
+    /// memory.
     fn next(&self, at: usize) -> Option<usize> {
         let (here, further) = (self.levels[at].level.holds, at + 1..self.levels.len());
         let meets = |holds: Holds| here.data() && holds.data() || here.instructions() && holds.instructions();
@@ -186,7 +191,8 @@ impl Naive {
         caches.entry(number).or_insert_with(|| Cache::new(level, seed))
     }
 
-    /// A read, write, fetch or prefetch arrives at a level. If the level is exclusive and has the line, the line moves up: it is returned.
+    /// A read, write, fetch or prefetch arrives at a level. If the level is exclusive and has the
+    /// line, the line moves up: it is returned.
     fn request(&mut self, at: Option<usize>, cause: Cause, request: Request) -> Option<Line> {
         let at = at?;
         let line = self.levels[at].line();
@@ -306,7 +312,8 @@ impl Naive {
         }
     }
 
-    /// A line is missing: it is asked for further on and placed. An exclusive level hands it up instead.
+    /// A line is missing: it is asked for further on and placed. An exclusive level hands it up
+    /// instead.
     fn bring_in(&mut self, at: usize, cause: Cause, number: u64, request: Request) -> Option<Line> {
         let line = self.levels[at].line();
         let touched = request.touched.within(number, line);
@@ -524,8 +531,8 @@ impl Naive {
         self.place(at, cause, placed);
     }
 
-    /// The level's own prefetcher looks at a demand access that has been dealt with.
-    /// `fresh`: lines that were missed, or found for the first time since a prefetch brought them in.
+    /// The level's own prefetcher looks at a demand access that has been dealt with. `fresh`: lines
+    /// that were missed, or found for the first time since a prefetch brought them in.
     fn run_prefetcher(&mut self, at: usize, cause: Cause, fresh: &[u64]) {
         let line = self.levels[at].line();
         let line_of = |address: u64| address / line;
@@ -602,7 +609,8 @@ struct Found {
     marked: bool,
 }
 
-/// Bytes of a line are told apart as far as it has no more than this many; else units of a 64th of it are.
+/// Bytes of a line are told apart as far as it has no more than this many; else units of a 64th of
+/// it are.
 const UNITS: u32 = 64;
 
 fn touch(line: &mut Line, bytes: Bytes, line_size: u64) {
@@ -614,7 +622,8 @@ fn touch(line: &mut Line, bytes: Bytes, line_size: u64) {
     }
 }
 
-/// Without the points at the end that nothing was counted for: how many there are is not part of an answer.
+/// Without the points at the end that nothing was counted for: how many there are is not part of an
+/// answer.
 pub fn without_idle_points(mut counts: Vec<LevelCounts>) -> Vec<LevelCounts> {
     for level in &mut counts {
         let used = level.points.iter().rposition(|point| *point != PointCounts::default());

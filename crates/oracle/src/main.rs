@@ -1,4 +1,5 @@
-//! `memtrail-oracle [options] -- program args`: prints every access of a program, by single-stepping it.
+//! `memtrail-oracle [options] -- program args`: prints every access of a program, by
+//! single-stepping it.
 
 use memtrail_oracle::{run, Ending, Options};
 use std::fs::File;

@@ -127,10 +127,12 @@ fn or_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// A virtual machine may lose a step now and then. What was run cannot be told then; another time it will be well.
+/// A virtual machine may lose a step now and then. What was run cannot be told then; another time
+/// it will be well.
 pub const LOST_STEP: &str = "more than one instruction was run in a step";
 
-/// Whether an instruction that has completed can have led to this one. Of those that go anywhere, it can; and after a load of SS, one more runs.
+/// Whether an instruction that has completed can have led to this one. Of those that go anywhere,
+/// it can; and after a load of SS, one more runs.
 fn leads_to(done: &Instruction, pc: u64) -> bool {
     if done.op0_register() == Register::SS {
         return true;

@@ -151,7 +151,8 @@ pub fn read_some(tid: pid_t, addr: u64, out: &mut [u8]) -> usize {
     if got == out.len() {
         return got;
     }
-    // A read that crosses into an unreadable page fails whole or stops there: retry up to the page's end.
+    // A read that crosses into an unreadable page fails whole or stops there: retry up to the
+    // page's end.
     let to_page_end = (4096 - (addr as usize & 4095)).min(out.len());
     let got = read_once(tid, addr, &mut out[..to_page_end]);
     if got > 0 {

@@ -137,7 +137,8 @@ fn packed_together(instruction: &Instruction) -> Option<(usize, usize)> {
 /// Instructions that apply the mask to the result only ("no fault suppression").
 fn reads_whole_source(instruction: &Instruction) -> bool {
     match instruction.mnemonic() {
-        // With a count in memory these read 16 bytes whatever the mask; with an immediate they are ordinary.
+        // With a count in memory these read 16 bytes whatever the mask; with an immediate they are
+        // ordinary.
         Mnemonic::Vpsllw
         | Mnemonic::Vpslld
         | Mnemonic::Vpsllq

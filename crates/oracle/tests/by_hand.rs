@@ -355,7 +355,8 @@ fn extended_state_extents_follow_the_mask() {
     if !cpu_has(&["avx512f", "xsavec"]) {
         return;
     }
-    // Standard offsets: AVX 576+256; opmask, ZMM_Hi256 and Hi16_ZMM where CPUID puts them, the last ending the area.
+    // Standard offsets: AVX 576+256; opmask, ZMM_Hi256 and Hi16_ZMM where CPUID puts them, the last
+    // ending the area.
     let case = Case {
         name: "xsave",
         code: "mov eax, 7\n xor edx, edx\n xsave [cells]\n xsavec [cells]\n xrstor [cells]\n\

@@ -10,7 +10,8 @@ use iced_x86::{
 };
 use memtrail_oracle::direction::{direction, Direction};
 
-/// Instructions that no user program on a 64-bit Linux can run to its end, or that no sold CPU has kept.
+/// Instructions that no user program on a 64-bit Linux can run to its end, or that no sold CPU has
+/// kept.
 fn out_of_scope(code: Code) -> bool {
     let info = code.op_code();
     let gone = [

@@ -15,7 +15,8 @@
 //! The translator makes plans, the decoder reads records by them, and the file stores them: this
 //! crate is what the three share.
 //!
-//! Not for: decoding instructions (that is `memtrail-translate`), decoding records (`memtrail-decode`).
+//! Not for: decoding instructions (that is `memtrail-translate`), decoding records
+//! (`memtrail-decode`).
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -83,7 +84,8 @@ impl Lin {
         self.c = self.c.wrapping_add(d);
         self
     }
-    /// `self + other·scale`, or `None` if it needs more than [`TERMS`] terms or a scale past 32 bits.
+    /// `self + other·scale`, or `None` if it needs more than [`TERMS`] terms or a scale past 32
+    /// bits.
     pub fn add(mut self, other: &Lin, scale: i64) -> Option<Lin> {
         self.c = self.c.wrapping_add(other.c.wrapping_mul(scale as u64));
         for &(s, k) in other.terms() {
@@ -158,8 +160,8 @@ impl Narrow {
         (((v >> self.from) & self.mask()) ^ self.sign()).wrapping_sub(self.sign())
     }
 
-    /// How far the bits move, as a number, if all of the form moves by `stride`: `None` if that depends on where it was. It is
-    /// meant modulo what they can hold.
+    /// How far the bits move, as a number, if all of the form moves by `stride`: `None` if that
+    /// depends on where it was. It is meant modulo what they can hold.
     pub const fn stride(self, stride: u64) -> Option<u64> {
         if stride & ((1 << self.from) - 1) != 0 {
             return None;
@@ -175,7 +177,8 @@ pub struct Derived {
     pub of: Lin,
 }
 
-/// An address: a linear form, cut to 32 bits under the 67h prefix (before the segment base is added).
+/// An address: a linear form, cut to 32 bits under the 67h prefix (before the segment base is
+/// added).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Addr {
     pub lin: Lin,
@@ -214,8 +217,8 @@ pub enum Mask {
     All,
     /// Bit `i` of the word in this slot (an opmask register).
     Bits(Slot),
-    /// The top bit of element `i`, elements of this many bytes, of the vector that begins in this slot
-    /// and takes consecutive record words, little-endian.
+    /// The top bit of element `i`, elements of this many bytes, of the vector that begins in this
+    /// slot and takes consecutive record words, little-endian.
     SignOf { first: Slot, bytes: u8 },
 }
 
@@ -239,7 +242,8 @@ pub struct Repeat {
     pub moved_is_rsi: bool,
 }
 
-/// `bt m, r` and its kin: the `size`-byte word holding bit `bit` (signed, `size·8`-bit) from `addr`.
+/// `bt m, r` and its kin: the `size`-byte word holding bit `bit` (signed, `size·8`-bit) from
+/// `addr`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BitWord {
     pub addr: Addr,
@@ -257,7 +261,8 @@ pub struct Xstate {
     pub layout: Layout,
 }
 
-/// What one instruction's memory operand amounts to. Nearly all are plain, and a session keeps millions of them: what is long and rare is elsewhere.
+/// What one instruction's memory operand amounts to. Nearly all are plain, and a session keeps
+/// millions of them: what is long and rare is elsewhere.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// One access.
@@ -410,8 +415,8 @@ pub struct Step {
     pub low32: bool,
     /// A multiple of another, unchanging slot that is added besides.
     pub plus: Option<(Slot, i32)>,
-    /// What the slot was does not count: it becomes `by` and `plus`. Only in loops with a record for every iteration; the other slot then
-    /// is that of a value word that they all have.
+    /// What the slot was does not count: it becomes `by` and `plus`. Only in loops with a record
+    /// for every iteration; the other slot then is that of a value word that they all have.
     pub anew: bool,
 }
 
@@ -431,7 +436,8 @@ impl Step {
     }
 }
 
-/// A way out of a block before its end: a conditional branch, or in a path a return or an indirect jump or call.
+/// A way out of a block before its end: a conditional branch, or in a path a return or an indirect
+/// jump or call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Side {
     /// The instruction through which it is left.
@@ -440,7 +446,8 @@ pub struct Side {
     pub rsp: Lin,
     /// In an affine loop: how far the counter has moved in this iteration then.
     pub moved: u64,
-    /// Words of a record that ends there: what is captured later is not in it. In a loop all of them.
+    /// Words of a record that ends there: what is captured later is not in it. In a loop all of
+    /// them.
     pub words: u16,
 }
 
@@ -449,7 +456,8 @@ pub struct Side {
 pub struct Record {
     /// Words of the record, id included.
     pub words: u16,
-    /// The way out before the end through which the block was left, by its place in [`Plan::sides`].
+    /// The way out before the end through which the block was left, by its place in
+    /// [`Plan::sides`].
     pub side: Option<u16>,
     /// It is that of an iteration after the first.
     pub steady: bool,
@@ -458,14 +466,14 @@ pub struct Record {
 /// What kind of record a self-loop writes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LoopPlan {
-    /// One record per entry of the loop. Its last word is the value of the register captured in `counter`
-    /// when the loop was left; the trip count is the difference divided by that slot's step
-    /// (taken mod 2^32 if the step is `low32`). `counter` may be [`RSP`]. A whole execution without the last
-    /// word's slot being used by any access: expressions never refer to it.
+    /// One record per entry of the loop. Its last word is the value of the register captured in
+    /// `counter` when the loop was left; the trip count is the difference divided by that slot's
+    /// step (taken mod 2^32 if the step is `low32`). `counter` may be [`RSP`]. A whole execution
+    /// without the last word's slot being used by any access: expressions never refer to it.
     Affine { steps: Vec<Step>, counter: Step },
-    /// The first iteration writes an ordinary record of `words` words; each later one
-    /// writes a *steady* one, with ids of its own and `free.len()` value words: the new values of the slots in `free`, in
-    /// order. The slots in `steps` move by their steps; all others stay.
+    /// The first iteration writes an ordinary record of `words` words; each later one writes a
+    /// *steady* one, with ids of its own and `free.len()` value words: the new values of the slots
+    /// in `free`, in order. The slots in `steps` move by their steps; all others stay.
     Partly { steps: Vec<Step>, free: Vec<Slot> },
 }
 
@@ -501,7 +509,8 @@ pub struct Plan {
     pub derived: Vec<Derived>,
     /// In execution order.
     pub accesses: Vec<PlannedAccess>,
-    /// The stack pointer after the block (for a loop: after one iteration, as a function of that iteration's slots).
+    /// The stack pointer after the block (for a loop: after one iteration, as a function of that
+    /// iteration's slots).
     pub exit_rsp: Lin,
     pub looping: Option<LoopPlan>,
     /// Ways out before the end, in order.
@@ -542,8 +551,9 @@ impl Plan {
             None => (self.pc, self.pc.wrapping_add(self.bytes.into())),
         }
     }
-    /// Ids this plan takes: one for a whole record, one for each way out before the end, and the same again if iterations after the first
-    /// have records of their own. The first of them is the block's.
+    /// Ids this plan takes: one for a whole record, one for each way out before the end, and the
+    /// same again if iterations after the first have records of their own. The first of them is the
+    /// block's.
     pub fn ids(&self) -> u32 {
         let steady = matches!(self.looping, Some(LoopPlan::Partly { .. }));
         (1 + self.sides.len() as u32) << u32::from(steady)
@@ -560,7 +570,8 @@ impl Plan {
         };
         Record { words, side, steady }
     }
-    /// Basic blocks that an execution runs through which ends at a way out, or is whole: each goes to the next branch, jump, call or return, taken or not.
+    /// Basic blocks that an execution runs through which ends at a way out, or is whole: each goes
+    /// to the next branch, jump, call or return, taken or not.
     pub fn basic_blocks(&self, side: Option<u16>) -> usize {
         let last = side.map_or(u16::MAX, |s| self.sides[usize::from(s)].insn);
         let is_side = |insn: u16| self.sides.iter().any(|s| s.insn == insn);

@@ -1,8 +1,10 @@
-//! How fast a recording is compressed, on one core, and replayed: `recording_speed FILE`. Prints JSON, for `cargo xtask bench record`.
+//! How fast a recording is compressed, on one core, and replayed: `recording_speed FILE`. Prints
+//! JSON, for `cargo xtask bench record`.
 //!
-//! Its records are taken out of it, counted, and compressed once more, in pieces as large as a recorder's and with their leaves numbered by
-//! the counting, as a recorder has them; and its accesses are replayed into a
-//! sink that only counts, one by one and with loops taken whole. Each is done several times, and the least time counts.
+//! Its records are taken out of it, counted, and compressed once more, in pieces as large as a
+//! recorder's and with their leaves numbered by the counting, as a recorder has them; and its
+//! accesses are replayed into a sink that only counts, one by one and with loops taken whole. Each
+//! is done several times, and the least time counts.
 use memtrail_decode::{Counter, State, ThreadDecoder};
 use memtrail_model::{Access, AccessSink, Event, Reply, Thread, Wants};
 use memtrail_replay::{accesses, Selection};
@@ -81,7 +83,8 @@ fn pieces(reader: &mut Reader<BufReader<File>>, known: &Known) -> Result<Vec<Pie
     Ok(pieces)
 }
 
-/// Basic blocks in all: each goes to the next branch, jump, call or return. A loop that has one record counts as one.
+/// Basic blocks in all: each goes to the next branch, jump, call or return. A loop that has one
+/// record counts as one.
 fn basic_blocks(pieces: &[Piece], known: &Known) -> u64 {
     let mut of_leaf = Vec::new();
     for block in known.table.blocks() {

@@ -1,4 +1,5 @@
-//! How fast a recording is replayed into a sink that does nothing: `cargo run --release --example replay -- FILE`.
+//! How fast a recording is replayed into a sink that does nothing:
+//! `cargo run --release --example replay -- FILE`.
 use memtrail_model::{Access, AccessSink, Event, Reply, Wants};
 use memtrail_replay::{accesses, Selection};
 use memtrail_trace::{Known, Reader};

@@ -1,9 +1,10 @@
 //! Whether a recording holds together.
 //!
-//! [`check`] reads everything and counts: checksums, records, totals. [`check_deep`] also expands every access and believes nothing
-//! that can be found out in another way: the index by the heads in the file, a chunk's head by its accesses, the state in a
-//! chunk by decoding the chunk before, the numbers of notes by each other, the totals by counting accesses one by one, and the hashes of a recording made with
-//! `--verify` by hashing again.
+//! [`check`] reads everything and counts: checksums, records, totals. [`check_deep`] also expands
+//! every access and believes nothing that can be found out in another way: the index by the heads
+//! in the file, a chunk's head by its accesses, the state in a chunk by decoding the chunk before,
+//! the numbers of notes by each other, the totals by counting accesses one by one, and the hashes
+//! of a recording made with `--verify` by hashing again.
 use crate::check_notes::Notes;
 use crate::{feed, in_parts, OTHER_NUMBER};
 use memtrail_decode::{Counter, Counts, State, ThreadDecoder};

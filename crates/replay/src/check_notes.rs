@@ -1,8 +1,10 @@
 //! Whether the notes of a recording hold together.
 //!
-//! Threads come one after the other here. In each, numbers rise, from 0 again where a new image begins; what a note refers to is defined in a chunk before its own. Of an address space
-//! with a single image all numbers from 0 on are there, once: that is known without keeping them, by how many they are, which is the highest, and a
-//! sum of their hashes. A thread that did not end by itself may have taken one number more.
+//! Threads come one after the other here. In each, numbers rise, from 0 again where a new image
+//! begins; what a note refers to is defined in a chunk before its own. Of an address space with a
+//! single image all numbers from 0 on are there, once: that is known without keeping them, by how
+//! many they are, which is the highest, and a sum of their hashes. A thread that did not end by
+//! itself may have taken one number more.
 use memtrail_decode::{Message, Noted};
 use memtrail_model::{Note, Thread};
 use memtrail_trace::{Ending, Error, Known};
@@ -34,7 +36,8 @@ pub(crate) struct Notes<'k> {
     at: &'k Cell<u64>,
     /// By the serial number of the process.
     spaces: BTreeMap<u32, Numbers>,
-    /// The thread that is being replayed, the process whose numbers it takes, and the next that it may.
+    /// The thread that is being replayed, the process whose numbers it takes, and the next that it
+    /// may.
     current: Option<(Thread, u32, u64)>,
     wrong: Option<Error>,
 }

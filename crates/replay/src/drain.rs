@@ -10,8 +10,9 @@ use std::io::{Read, Seek};
 /// Words that are handed on at once: as many as a buffer has, about.
 const WORDS: usize = 1 << 16;
 
-/// Hands everything that a recording holds to a sink, as if it were drained now: all blocks, then the streams as they stand in the file, each thread told of before its first.
-/// Of the threads in `ended` no more will come.
+/// Hands everything that a recording holds to a sink, as if it were drained now: all blocks, then
+/// the streams as they stand in the file, each thread told of before its first. Of the threads in
+/// `ended` no more will come.
 pub fn drain<R: Read + Seek>(
     reader: &mut Reader<R>,
     known: &Known,

@@ -1,5 +1,5 @@
-//! What stands between a chunk's accesses and whoever wants them: leaves out what comes before the selection, and lets no more
-//! through than the chunk's head promises and the selection asks for.
+//! What stands between a chunk's accesses and whoever wants them: leaves out what comes before the
+//! selection, and lets no more through than the chunk's head promises and the selection asks for.
 use crate::limit::{accesses_of, count, end_of};
 use memtrail_model::{Access, AccessSink, Event, LoopRun, Reply, SinkAdapter, Wants};
 

@@ -1,15 +1,17 @@
 //! Several threads' accesses as one sequence.
 //!
-//! **Problem.** Each thread's accesses are recorded in order, but when one thread's happened among another's is known
-//! only from time stamps, one pair for thousands of accesses.
+//! **Problem.** Each thread's accesses are recorded in order, but when one thread's happened among
+//! another's is known only from time stamps, one pair for thousands of accesses.
 //!
-//! **Idea.** A thread's accesses come in *segments* with a time at each end. They are spread evenly between the two, cut into
-//! slices, and the slices of all threads are handed on by the time of their first access. Or else time is left aside, and the threads take
-//! turns. A stream may also have to wait until another has come to a certain place: it is *held*, and takes up its place when it can go on.
+//! **Idea.** A thread's accesses come in *segments* with a time at each end. They are spread evenly
+//! between the two, cut into slices, and the slices of all threads are handed on by the time of
+//! their first access. Or else time is left aside, and the threads take turns. A stream may also
+//! have to wait until another has come to a certain place: it is *held*, and takes up its place
+//! when it can go on.
 //!
-//! **Invariants.** Each thread's accesses stay in order. The result is a function of the segments alone: where times are
-//! equal, the earlier stream goes first. Of every stream no more than one slice is asked for at a time, and a segment is asked for
-//! only when the one before is used up.
+//! **Invariants.** Each thread's accesses stay in order. The result is a function of the segments
+//! alone: where times are equal, the earlier stream goes first. Of every stream no more than one
+//! slice is asked for at a time, and a segment is asked for only when the one before is used up.
 use memtrail_model::AccessSink;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -50,16 +52,19 @@ impl Segment {
 /// One thread's accesses, segment by segment.
 pub trait Stream {
     type Error;
-    /// The next segment; called when all accesses of the one before have been produced. Fetches that follow them go to the sink.
+    /// The next segment; called when all accesses of the one before have been produced. Fetches
+    /// that follow them go to the sink.
     fn segment<S: AccessSink>(&mut self, sink: &mut S) -> Result<Option<Segment>, Self::Error>;
-    /// Hands on the next `n` accesses, and the fetches before them; there are that many left in the segment. Returns how many: fewer if
-    /// the stream is held.
+    /// Hands on the next `n` accesses, and the fetches before them; there are that many left in the
+    /// segment. Returns how many: fewer if the stream is held.
     fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<u64, Self::Error>;
-    /// Hands on what comes before the next access and is none. Returns `false` if the stream is held.
+    /// Hands on what comes before the next access and is none. Returns `false` if the stream is
+    /// held.
     fn settle<S: AccessSink>(&mut self, _sink: &mut S) -> Result<bool, Self::Error> {
         Ok(true)
     }
-    /// Every stream is held: this one is to go on all the same. Called for the one that waits for the least.
+    /// Every stream is held: this one is to go on all the same. Called for the one that waits for
+    /// the least.
     fn insist(&mut self) {}
     /// What a stream that is held waits for; the least goes on first if all are.
     fn waits_for(&self) -> u64 {

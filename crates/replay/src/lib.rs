@@ -1,7 +1,8 @@
 //! From a recording back to its accesses.
 //!
-//! [`accesses`] replays to accesses: of one thread directly, with the next chunks decoded ahead by other cores, or of several
-//! interleaved. [`replay`] replays to executions, chunk by chunk, for those who only count; [`drain`] to records, as they came.
+//! [`accesses`] replays to accesses: of one thread directly, with the next chunks decoded ahead by
+//! other cores, or of several interleaved. [`replay`] replays to executions, chunk by chunk, for
+//! those who only count; [`drain`] to records, as they came.
 //!
 //! [`Live`] does the same for a program that runs, and stores nothing. [`check`] and
 //! [`check_deep`] tell whether a recording is whole and replays as it was recorded.
@@ -62,12 +63,14 @@ impl<R: Read + Seek> Input<'_, R> {
 
 /// Replays the selected accesses into a sink. Only the chunks that hold them are read.
 ///
-/// One thread's accesses come in order. If several threads are selected they are interleaved as [`Selection::order`] says; if it is
-/// only one, loops are offered whole. A sink that wants fetches gets those before the first access of the selection that follow the
-/// access before it, and none behind the last unless the thread ends there. Their points are those of the table, if it
-/// [numbers them](memtrail_decode::Table::number_fetches). Of a recording that was cut off, a thread's last record is left out: what followed
-/// it might have said that it was cut short. A sink that wants to know of calls or allocations is told of them from the beginning of each thread, even if the selection
-/// begins later; of allocations also by threads that had ended by then.
+/// One thread's accesses come in order. If several threads are selected they are interleaved as
+/// [`Selection::order`] says; if it is only one, loops are offered whole. A sink that wants fetches
+/// gets those before the first access of the selection that follow the access before it, and none
+/// behind the last unless the thread ends there. Their points are those of the table, if it
+/// [numbers them](memtrail_decode::Table::number_fetches). Of a recording that was cut off, a
+/// thread's last record is left out: what followed it might have said that it was cut short. A sink
+/// that wants to know of calls or allocations is told of them from the beginning of each thread,
+/// even if the selection begins later; of allocations also by threads that had ended by then.
 pub fn accesses<R: Read + Seek + Send, S: AccessSink>(
     reader: &mut Reader<R>,
     known: &Known,
@@ -120,8 +123,8 @@ fn alone<R: Read + Seek + Send, S: AccessSink>(
     Ok(())
 }
 
-/// Replays all accesses of all threads, one thread after the other. `look` sees every chunk before it is replayed, and the state that
-/// the thread's chunk before has led to.
+/// Replays all accesses of all threads, one thread after the other. `look` sees every chunk before
+/// it is replayed, and the state that the thread's chunk before has led to.
 pub(crate) fn in_parts<R: Read + Seek + Send, S: AccessSink>(
     reader: &mut Reader<R>,
     known: &Known,
@@ -148,8 +151,8 @@ pub(crate) fn in_parts<R: Read + Seek + Send, S: AccessSink>(
 /// Chunks that are decoded ahead, at most: each takes a few tens of megabytes.
 const MOST_AHEAD: usize = 8;
 
-/// Hands chunks to `take` one after the other until it says no, while other threads decode those that follow, on all cores. Returns
-/// what it said last.
+/// Hands chunks to `take` one after the other until it says no, while other threads decode those
+/// that follow, on all cores. Returns what it said last.
 fn ahead<R: Read + Seek + Send>(
     input: &Input<'_, R>,
     known: &Known,
@@ -225,7 +228,8 @@ pub(crate) fn feed<C: Consumer>(
     Ok(!stopped)
 }
 
-/// Replays the executions of a recording, chunk by chunk in the order of their beginnings. `go_on` is asked again and again.
+/// Replays the executions of a recording, chunk by chunk in the order of their beginnings. `go_on`
+/// is asked again and again.
 pub fn replay<R: Read + Seek, C: Consumer>(
     reader: &mut Reader<R>,
     known: &Known,

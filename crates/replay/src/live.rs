@@ -1,20 +1,26 @@
-//! Accesses while the program runs: what is drained is decoded at once and handed to a sink, and nothing is stored.
+//! Accesses while the program runs: what is drained is decoded at once and handed to a sink, and
+//! nothing is stored.
 //!
-//! **Problem.** The drain must not wait for a simulator, threads' buffers come whole and one after the other, and a thread that sleeps for an hour
-//! holds back a buffer that it began an hour ago.
+//! **Problem.** The drain must not wait for a simulator, threads' buffers come whole and one after
+//! the other, and a thread that sleeps for an hour holds back a buffer that it began an hour ago.
 //!
-//! **Idea.** A thread of its own decodes, fed through a queue of [`QUEUE`] buffers; the target waits when that is full. Pieces
-//! wait per thread. As in [`interleave`](crate::interleave()), a piece's accesses are spread evenly between its two time stamps, cut into
-//! slices of [`SLICE`], and the slice whose first access is the earliest goes first, the lower thread number where times are equal. It may go when
-//! - every thread that has begun and not ended has a piece waiting, so that nothing earlier can come, or
+//! **Idea.** A thread of its own decodes, fed through a queue of [`QUEUE`] buffers; the target
+//! waits when that is full. Pieces wait per thread. As in [`interleave`](crate::interleave()), a
+//! piece's accesses are spread evenly between its two time stamps, cut into slices of [`SLICE`],
+//! and the slice whose first access is the earliest goes first, the lower thread number where times
+//! are equal. It may go when
+//! - every thread that has begun and not ended has a piece waiting, so that nothing earlier can
+//!   come, or
 //! - more than [`MOST_WAITING`] words wait (64 MB), or all has come.
 //!
-//! So the order is that of the time stamps as long as no thread takes longer to fill a buffer (512 KB) than the others take to fill
-//! 64 MB. A piece that comes later than that is handed on at once, behind what happened after it. A thread that was killed by another
-//! thread's exec is taken for one that sleeps.
+//! So the order is that of the time stamps as long as no thread takes longer to fill a buffer (512
+//! KB) than the others take to fill 64 MB. A piece that comes later than that is handed on at once,
+//! behind what happened after it. A thread that was killed by another thread's exec is taken for
+//! one that sleeps.
 //!
-//! **Invariants.** Each thread's accesses come in order, all of them, whatever the times. While only one thread lives, its loops are
-//! offered whole. Memory is bounded by the queue, [`MOST_WAITING`], and a decoder for each thread that lives.
+//! **Invariants.** Each thread's accesses come in order, all of them, whatever the times. While
+//! only one thread lives, its loops are offered whole. Memory is bounded by the queue,
+//! [`MOST_WAITING`], and a decoder for each thread that lives.
 use crate::interleave::{Segment, SLICE};
 use memtrail_decode::{Block, DecodeError, Definition, Expander, Fed, Message, Piece, Sink, Table, ThreadDecoder};
 use memtrail_model::{Access, AccessSink, Event, Reply, Thread, Wants};
@@ -199,7 +205,8 @@ impl<S: AccessSink> AccessSink for Shared<S> {
 }
 
 impl<S: AccessSink> Shared<S> {
-    /// Tells of a fork, if it has not been told: when the parent's records come to it, or when the child's first do.
+    /// Tells of a fork, if it has not been told: when the parent's records come to it, or when the
+    /// child's first do.
     fn fork(&self, child: u32) {
         let parent = self.forks.borrow_mut().remove(&child);
         if let Some(parent) = parent {
@@ -244,7 +251,8 @@ impl<S: AccessSink> Running<'_, S> {
         Ok(())
     }
 
-    /// Hands on a slice of the first piece, or all that is left of it; returns the piece if it is used up.
+    /// Hands on a slice of the first piece, or all that is left of it; returns the piece if it is
+    /// used up.
     fn advance(&mut self, table: &Table, whole: bool) -> Result<Option<Waiting>, DecodeError> {
         let Some(piece) = self.pieces.front() else {
             return Ok(None);

@@ -1,12 +1,15 @@
 //! Loops of a chunk whose accesses all move evenly.
 //!
-//! **Problem.** Whoever simulates a loop can leave out what repeats, if it knows in advance how every access will move. A chunk's loops are
-//! loops over records, and addresses follow from those by plans.
+//! **Problem.** Whoever simulates a loop can leave out what repeats, if it knows in advance how
+//! every access will move. A chunk's loops are loops over records, and addresses follow from those
+//! by plans.
 //!
-//! **Idea.** A record's values are functions of the iteration numbers of the loops around it: a first value and a stride for each loop, the record's own
-//! self-loop included. All that a plan does with them is linear, so addresses are such functions too, as long as three things hold: a loop's trip count
-//! and strides are the same each time it is entered; the stack pointer is at the end of an iteration what it was at its beginning; and
-//! arithmetic in less than 64 bits carries nothing out of its bits, which the extremes of a value decide. This walks through the loop's
+//! **Idea.** A record's values are functions of the iteration numbers of the loops around it: a
+//! first value and a stride for each loop, the record's own self-loop included. All that a plan
+//! does with them is linear, so addresses are such functions too, as long as three things hold: a
+//! loop's trip count and strides are the same each time it is entered; the stack pointer is at the
+//! end of an iteration what it was at its beginning; and arithmetic in less than 64 bits carries
+//! nothing out of its bits, which the extremes of a value decide. This walks through the loop's
 //! body once, however often it runs, and gives up where anything else occurs.
 //!
 //! **Invariant.** What [`Nest::of`] says of the accesses is true of every iteration.
@@ -21,7 +24,8 @@ const DEEPEST: usize = 8;
 /// Records in a body, loops counted once.
 const MOST_RECORDS: usize = 512;
 
-/// A value in the iterations of the loops around it: `first` plus each loop's stride times its iteration number, modulo 2^64.
+/// A value in the iterations of the loops around it: `first` plus each loop's stride times its
+/// iteration number, modulo 2^64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Value {
     first: u64,
@@ -81,7 +85,8 @@ impl Loops {
         moving.fold(0, |grain, (_, &stride)| gcd(grain, stride.min(stride.wrapping_neg())))
     }
 
-    /// The value cut to less than 64 bits, if the cut never takes anything away that the first one did not.
+    /// The value cut to less than 64 bits, if the cut never takes anything away that the first one
+    /// did not.
     fn narrow(&self, narrow: Narrow, value: &Value) -> Option<Value> {
         let most = narrow.mask();
         // Strides of narrow registers are only meant modulo 2^bits: the nearer way round.

@@ -63,7 +63,8 @@ impl<'k, S: AccessSink> Player<'k, S> {
         self.decoder.as_ref().map(ThreadDecoder::state)
     }
 
-    /// Begins with a chunk, the next of the part: finds out which of its accesses are selected. Returns when those happened.
+    /// Begins with a chunk, the next of the part: finds out which of its accesses are selected.
+    /// Returns when those happened.
     pub fn begin(&mut self, chunk: &Chunk, stream: &Stream) -> Result<Vec<Segment>, Error> {
         let head = chunk.head.stream;
         let damaged = |what| Error::Damaged { at: chunk.at, what };
@@ -178,7 +179,8 @@ impl<'k, S: AccessSink> Player<'k, S> {
         played(expander, chunk, expanded)
     }
 
-    /// After the last chunk: how many accesses the last record of the thread has that are wanted. `None` if nothing of it is.
+    /// After the last chunk: how many accesses the last record of the thread has that are wanted.
+    /// `None` if nothing of it is.
     pub fn last(&mut self) -> Result<Option<Segment>, Error> {
         let (Some(decoder), true, Some(chunk)) = (&self.decoder, self.part.ends, self.part.chunks.last()) else {
             return Ok(None);
@@ -250,10 +252,12 @@ struct Driver<'d, 'k, S: AccessSink> {
     uneven: HashMap<u32, Uneven>,
 }
 
-/// A kind of loop that was looked at to no avail. It may be otherwise where it has more iterations, or begins elsewhere.
+/// A kind of loop that was looked at to no avail. It may be otherwise where it has more iterations,
+/// or begins elsewhere.
 #[derive(Default)]
 struct Uneven {
-    /// How often it comes before it is looked at again, and how often it came between the last two times.
+    /// How often it comes before it is looked at again, and how often it came between the last two
+    /// times.
     pause: u64,
     last_pause: u64,
 }
@@ -390,7 +394,8 @@ impl<S: AccessSink> Drive for Driver<'_, '_, S> {
 
 pub(crate) const OTHER_NUMBER: &str = "a chunk has another number of accesses than its head says";
 
-/// Lets through what comes next: after `skip`, as many as are wanted, and no more than `promised`, in all.
+/// Lets through what comes next: after `skip`, as many as are wanted, and no more than `promised`,
+/// in all.
 fn promise<S: AccessSink>(expander: &mut Expander<'_, Gate<S>>, skip: u64, promised: u64) {
     let gate = expander.flush();
     gate.skip = skip;

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 pub enum Point {
     /// Before this access of the thread, counted from 0.
     Access(u64),
-    /// Before the first access at or after this value of the time stamp counter: see [`Known::ticks`].
+    /// Before the first access at or after this value of the time stamp counter: see
+    /// [`Known::ticks`].
     Time(u64),
 }
 
@@ -18,7 +19,8 @@ pub enum Point {
 pub struct Selection {
     /// One thread, or all.
     pub thread: Option<Thread>,
-    /// From here on; access numbers are a thread's own, so they need a thread, or a recording with just one.
+    /// From here on; access numbers are a thread's own, so they need a thread, or a recording with
+    /// just one.
     pub from: Option<Point>,
     /// Up to here, exclusive.
     pub to: Option<Point>,
@@ -96,7 +98,8 @@ pub(crate) enum History {
     OfAll,
 }
 
-/// What a selection takes, by thread. If fetches are wanted, those that follow an access go with the next one.
+/// What a selection takes, by thread. If fetches are wanted, those that follow an access go with
+/// the next one.
 pub(crate) fn parts(known: &Known, selection: &Selection, fetches: bool, history: History) -> Result<Vec<Part>, Error> {
     let mut threads = by_thread(known)?;
     if let Some(thread) = selection.thread {
@@ -128,7 +131,8 @@ pub(crate) fn parts(known: &Known, selection: &Selection, fetches: bool, history
     Ok(threads.into_iter().filter_map(part).collect())
 }
 
-/// The first chunk that is needed. A thread's last record is in no chunk's number of accesses: the last chunk stands for it.
+/// The first chunk that is needed. A thread's last record is in no chunk's number of accesses: the
+/// last chunk stands for it.
 fn begin(chunks: &[Chunk], from: Option<Point>, fetches: bool) -> usize {
     match from {
         None => 0,

@@ -1,11 +1,12 @@
 //! Several threads' accesses as one sequence.
 //!
-//! **Problem.** A record may stand for any number of accesses, so a thread's decoder cannot be left and taken up again
-//! wherever another thread's turn comes.
+//! **Problem.** A record may stand for any number of accesses, so a thread's decoder cannot be left
+//! and taken up again wherever another thread's turn comes.
 //!
-//! **Idea.** Every recorded thread is decoded by a thread of its own, which sends its accesses in batches and waits as soon as a
-//! few are under way. It is started when the recorded thread's first access is due, and ends with it: there are never more than the
-//! recorded program had, and memory is bounded by them.
+//! **Idea.** Every recorded thread is decoded by a thread of its own, which sends its accesses in
+//! batches and waits as soon as a few are under way. It is started when the recorded thread's first
+//! access is due, and ends with it: there are never more than the recorded program had, and memory
+//! is bounded by them.
 use crate::interleave::{interleave, Segment, Stream};
 use crate::limit::{count, end_of, Limit};
 use crate::player::Player;
@@ -277,7 +278,8 @@ impl<R: Read + Seek + Send> Remote<'_, '_, '_, R> {
         true
     }
 
-    /// Hands on accesses of the batch up to this one, with what comes among them, unless a note has to wait.
+    /// Hands on accesses of the batch up to this one, with what comes among them, unless a note has
+    /// to wait.
     fn hand_on<S: AccessSink>(&mut self, end: usize, sink: &mut S) -> bool {
         while self.taken < end {
             if !self.tell(sink) {

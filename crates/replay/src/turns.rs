@@ -1,13 +1,16 @@
 //! Whose note comes next.
 //!
-//! **Problem.** Notes of one address space are to come in the order of their numbers, whatever the thread, though threads are put in one order by
-//! estimated times only. Numbers may be missing: of threads that were killed, of what was not selected, of what is damaged.
+//! **Problem.** Notes of one address space are to come in the order of their numbers, whatever the
+//! thread, though threads are put in one order by estimated times only. Numbers may be missing: of
+//! threads that were killed, of what was not selected, of what is damaged.
 //!
-//! **Idea.** A thread whose note is not the next one waits until it is. If all threads of its address space that have anything left wait, the note with the least
-//! number is the next, as the ones before it will never come. A new image (exec) begins at 0 again, when the threads of the one before have
-//! ended; a forked process begins when its parent has come to the fork.
+//! **Idea.** A thread whose note is not the next one waits until it is. If all threads of its
+//! address space that have anything left wait, the note with the least number is the next, as the
+//! ones before it will never come. A new image (exec) begins at 0 again, when the threads of the
+//! one before have ended; a forked process begins when its parent has come to the fork.
 //!
-//! **Invariant.** As long as a thread of an address space has anything left, one of them may go on, or its parent may.
+//! **Invariant.** As long as a thread of an address space has anything left, one of them may go on,
+//! or its parent may.
 use std::collections::{BTreeMap, HashMap};
 
 /// A thread, by its place among those that are replayed.
@@ -56,7 +59,8 @@ impl Turns {
         space.waiting.remove(&member);
     }
 
-    /// Whether it is the turn of note `number`, the next of this thread. `fresh`: a new image begins with it.
+    /// Whether it is the turn of note `number`, the next of this thread. `fresh`: a new image
+    /// begins with it.
     pub fn may(&mut self, space: u32, member: Member, number: u64, fresh: bool) -> bool {
         let space = self.space(space);
         space.waiting.insert(member, number);
@@ -83,7 +87,8 @@ impl Turns {
         space.next = if fresh { next } else { space.next.max(next) };
     }
 
-    /// Whether a process, a thread of which is about to begin, has to wait until its parent has come to the fork.
+    /// Whether a process, a thread of which is about to begin, has to wait until its parent has
+    /// come to the fork.
     pub fn awaits_fork(&self, child: u32) -> bool {
         let members = |space| self.spaces.get(space).map_or(0, |s| s.members);
         self.forks.get(&child).is_some_and(|parent| members(parent) > 0)

@@ -59,7 +59,8 @@ fn what_was_written_is_read_back() {
     }
 }
 
-/// How many whole chunks of blocks, events and streams the first `length` bytes hold, and where they end.
+/// How many whole chunks of blocks, events and streams the first `length` bytes hold, and where
+/// they end.
 fn whole(r: &Recording, length: usize) -> (usize, u64) {
     let ends: Vec<u64> = r.ends.iter().copied().filter(|&e| e <= length as u64).collect();
     (ends.len().saturating_sub(1).min(r.chunks.len()), *ends.last().unwrap())

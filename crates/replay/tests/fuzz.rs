@@ -1,8 +1,8 @@
 //! A short run of the fuzz targets: mutated recordings, descriptors and columns. Nothing may panic.
 //!
-//! The first [`TIMES`] mutations are the same every time. With `MEMTRAIL_FUZZ_SECONDS=n` each target goes on
-//! for `n` seconds with mutations that nobody has seen before; a failure tells the `MEMTRAIL_FUZZ_SEED`
-//! that begins with it.
+//! The first [`TIMES`] mutations are the same every time. With `MEMTRAIL_FUZZ_SECONDS=n` each
+//! target goes on for `n` seconds with mutations that nobody has seen before; a failure tells the
+//! `MEMTRAIL_FUZZ_SEED` that begins with it.
 mod common;
 
 use common::{blocks, header, recording};
@@ -214,7 +214,8 @@ fn files_whose_checksums_are_right() {
     });
 }
 
-/// Small descriptors of every kind: loops and nests, several leaves, relations, values without a rule.
+/// Small descriptors of every kind: loops and nests, several leaves, relations, values without a
+/// rule.
 fn pieces() -> Vec<Vec<u8>> {
     let mut random = Random(3);
     let mut lists: Vec<Vec<(u32, Vec<u64>)>> = vec![vec![]];

@@ -45,7 +45,8 @@ impl AccessSink for All {
     }
 }
 
-/// Two chunks with a gap in the first, of unknown size, and one between them; the totals say that there are `gaps`.
+/// Two chunks with a gap in the first, of unknown size, and one between them; the totals say that
+/// there are `gaps`.
 fn with_gaps(reason: u64, gaps: u64) -> Vec<u8> {
     let block = &blocks()[2];
     let gap = |number, begin, end, instructions, accesses| [GAP, number, begin, end, reason, instructions, accesses];

@@ -1,4 +1,5 @@
-//! Streams that are well formed and lie: loops without end, heads that claim another length, states that fit nothing.
+//! Streams that are well formed and lie: loops without end, heads that claim another length, states
+//! that fit nothing.
 mod common;
 
 use common::{blocks, header};

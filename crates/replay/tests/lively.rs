@@ -204,7 +204,8 @@ fn each_of_several_threads_and_processes_lives_as_it_is_replayed() {
     assert_eq!(told.symmetric_difference(&recorded).next(), None);
 }
 
-/// A chunk of more words than are handed on at once: pieces follow each other in accesses and in time, and their states are those of the drain.
+/// A chunk of more words than are handed on at once: pieces follow each other in accesses and in
+/// time, and their states are those of the drain.
 #[test]
 fn long_chunks_are_handed_on_in_pieces() {
     #[derive(Default)]

@@ -1,5 +1,5 @@
-//! The pipeline's memory stays small with many threads, each of which keeps a chunk open. In a file of its own: it looks at the
-//! whole process.
+//! The pipeline's memory stays small with many threads, each of which keeps a chunk open. In a file
+//! of its own: it looks at the whole process.
 mod common;
 
 use common::{header, table};

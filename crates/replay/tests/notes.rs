@@ -1,4 +1,5 @@
-//! Notes of several threads come in the order of their numbers, whatever the times say, and each in its place among its thread's accesses.
+//! Notes of several threads come in the order of their numbers, whatever the times say, and each in
+//! its place among its thread's accesses.
 #[path = "common/by_hand.rs"]
 mod by_hand;
 mod common;
@@ -51,8 +52,8 @@ fn note(number: u64) -> Vec<u64> {
     vec![BREAK, number, number]
 }
 
-/// Three threads, one after the other by their times, whose notes take turns: thread `t` has the numbers `t`, `t + 3`, …, each before ten accesses, and
-/// one at its end.
+/// Three threads, one after the other by their times, whose notes take turns: thread `t` has the
+/// numbers `t`, `t + 3`, …, each before ten accesses, and one at its end.
 fn threads(rounds: u64) -> Vec<Thread0> {
     let block = &blocks()[2];
     let chunk = |t: u64| {

@@ -1,4 +1,5 @@
-//! The pipeline from words to a file: the same bytes from any number of workers, and an end whatever fails.
+//! The pipeline from words to a file: the same bytes from any number of workers, and an end
+//! whatever fails.
 mod common;
 
 use common::{blocks, header, message_list};

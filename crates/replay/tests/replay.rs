@@ -1,4 +1,5 @@
-//! Replay of recordings made by hand: selections, orders, heads that are wrong, and which chunks are read.
+//! Replay of recordings made by hand: selections, orders, heads that are wrong, and which chunks
+//! are read.
 #[path = "common/by_hand.rs"]
 mod by_hand;
 mod common;
@@ -123,8 +124,8 @@ fn times_are_interpolated() {
         to: Some(Point::Time(to)),
         ..Selection::default()
     };
-    // Accesses are counted where their end is known, so the last record of a chunk is in the next one: the first chunk has 100
-    // accesses in its 1000 ticks, one in ten ticks.
+    // Accesses are counted where their end is known, so the last record of a chunk is in the next
+    // one: the first chunk has 100 accesses in its 1000 ticks, one in ten ticks.
     assert_eq!(replayed(&bytes, &times(0, 1001)), all[..1]);
     assert_eq!(replayed(&bytes, &times(1101, 1201)), all[11..21]);
     assert_eq!(replayed(&bytes, &times(1991, 2001)), all[100..101]);
@@ -306,7 +307,8 @@ fn what_is_left_of_a_recording_is_a_prefix_of_each_thread() {
     }
 }
 
-/// The bytes with one chunk's number of accesses changed, and all checksums right; its index is dropped.
+/// The bytes with one chunk's number of accesses changed, and all checksums right; its index is
+/// dropped.
 fn with_accesses(bytes: &[u8], which: usize, accesses: impl Fn(u64) -> u64) -> Vec<u8> {
     let reader = Reader::open(Cursor::new(bytes)).unwrap();
     let streams = reader

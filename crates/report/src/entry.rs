@@ -218,7 +218,8 @@ pub struct Object {
     pub facts: Facts,
 }
 
-/// What is known of the objects of a group. All of it can be merged: numbers are added up, peaks are compared.
+/// What is known of the objects of a group. All of it can be merged: numbers are added up, peaks
+/// are compared.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Facts {
@@ -396,8 +397,8 @@ impl Entry {
         }
     }
 
-    /// Entries with the same key are the same thing. Files and lines are in their order, references as they stand in
-    /// the code, all others in the order of names.
+    /// Entries with the same key are the same thing. Files and lines are in their order, references
+    /// as they stand in the code, all others in the order of names.
     pub fn key(&self) -> Key {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         match self {

@@ -1,8 +1,8 @@
 //! Saved results: JSON Lines, as `docs/results-format.md` says.
 //!
-//! The first line tells that these are results, the version, the run and the dimensions; the last how many lines there
-//! are and a checksum of all before it. Whatever is read is checked: a set that comes out has the form that every set
-//! has, or there is an error that names the line.
+//! The first line tells that these are results, the version, the run and the dimensions; the last
+//! how many lines there are and a checksum of all before it. Whatever is read is checked: a set
+//! that comes out has the form that every set has, or there is an error that names the line.
 use crate::entry::{Dimension, Entry};
 use crate::set::{LevelTotals, Pairs, ResultSet, Reuse, Row, Run};
 use crc32fast::Hasher;

@@ -1,4 +1,5 @@
-//! Tables for programs. The keys are promised in the user guide; a change of their meaning is a new version.
+//! Tables for programs. The keys are promised in the user guide; a change of their meaning is a new
+//! version.
 use crate::entry::{kind_word, Dimension, Entry, Object, Reference};
 use crate::format::ratio;
 use crate::levels::{miss_ratio, spatial_use};
@@ -149,7 +150,8 @@ fn dimension(view: &View<'_>, row: &Row, entry: &Entry) -> Value {
     }
 }
 
-/// A row of a table. What the table is about stands beside the counts, each other dimension under its name.
+/// A row of a table. What the table is about stands beside the counts, each other dimension under
+/// its name.
 fn row(view: &View<'_>, row: &Row, subject: Dimension) -> Value {
     let mut value = Fields::new();
     for entry in view.entries(row) {
@@ -193,7 +195,8 @@ pub fn with_evictors(mut table: Value, view: &View<'_>, top: usize) -> Value {
     table
 }
 
-/// Adds who evicted what was missed again to a table: pairs of rows, and what each row loses to itself and to others.
+/// Adds who evicted what was missed again to a table: pairs of rows, and what each row loses to
+/// itself and to others.
 pub fn with_losses(mut table: Value, view: &View<'_>, key: &str, top: usize) -> Value {
     for (level, pairs) in view.hierarchy().levels.iter().zip(&view.premature) {
         for (i, loss) in competition(view.rows.len(), pairs).into_iter().take(top).enumerate() {

@@ -1,5 +1,5 @@
-//! What a level did: the block of figures that METRIC prints, in its two columns. A ratio without a denominator says what
-//! is missing.
+//! What a level did: the block of figures that METRIC prints, in its two columns. A ratio without a
+//! denominator says what is missing.
 use crate::format::{ratio, shown_ratio, thousands};
 use crate::set::ResultSet;
 use memtrail_simulate::{show_size, Classes, Level, PointCounts};

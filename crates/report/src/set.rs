@@ -245,8 +245,8 @@ impl ResultSet {
         total
     }
 
-    /// Adds up results of parts: threads with caches of their own, ranks, runs. Things that are the same in both are
-    /// one in the result. The order of the parts does not matter.
+    /// Adds up results of parts: threads with caches of their own, ranks, runs. Things that are the
+    /// same in both are one in the result. The order of the parts does not matter.
     pub fn merge(mut self, other: ResultSet) -> Result<ResultSet, MergeError> {
         self.check_alike(&other)?;
         let ids: Vec<u32> = self.entries.iter().map(|entries| entries.len() as u32).collect();

@@ -149,7 +149,8 @@ fn with_rest(columns: Columns, view: &View<'_>, top: usize) -> String {
     text
 }
 
-/// What `sim` prints of a hierarchy: each level, a line for each reference, and who evicted whose lines if asked for.
+/// What `sim` prints of a hierarchy: each level, a line for each reference, and who evicted whose
+/// lines if asked for.
 fn hierarchy(view: &View<'_>, top: usize, classes: bool, with_evictors: bool) -> Vec<String> {
     let mut parts: Vec<String> = (0..view.set.levels.len())
         .map(|level| levels::block(view.set, level, classes))

@@ -154,7 +154,8 @@ impl<'s> View<'s> {
         name.map_or(&object.name, String::as_str)
     }
 
-    /// The level that a row's figures are told of: that which was named, or the first that its accesses meet.
+    /// The level that a row's figures are told of: that which was named, or the first that its
+    /// accesses meet.
     pub fn level_of(&self, row: &Row) -> usize {
         let kind = |entry: &Entry| match entry {
             Entry::Ref(reference) => Some(reference.kind),
@@ -203,7 +204,8 @@ fn by_miss_ratio(a: &PointCounts, b: &PointCounts) -> Ordering {
     cross(b, a).cmp(&cross(a, b)).then(b.misses.cmp(&a.misses))
 }
 
-/// The names of objects. If several are called the same, the calls that allocated them tell them apart.
+/// The names of objects. If several are called the same, the calls that allocated them tell them
+/// apart.
 fn object_names(entries: &[Entry]) -> Vec<String> {
     let none = Object::default();
     let objects: Vec<&Object> = entries

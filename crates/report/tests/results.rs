@@ -134,7 +134,8 @@ fn set(part: &Part) -> ResultSet {
     set.canonical()
 }
 
-/// Of two parts, what both did together. Objects have one block for each row here, so that blocks add up.
+/// Of two parts, what both did together. Objects have one block for each row here, so that blocks
+/// add up.
 fn whole(parts: &[Part]) -> Part {
     let mut whole = Part {
         counts: Vec::new(),
@@ -332,7 +333,8 @@ fn other_versions_are_refused() {
     assert_eq!(error, "these are no saved results");
 }
 
-/// Files that someone made up, with the right checksum: each has an error that names the line, and none panics.
+/// Files that someone made up, with the right checksum: each has an error that names the line, and
+/// none panics.
 #[test]
 fn lines_that_cannot_be_are_refused() {
     let text = String::from_utf8(saved(&small())).unwrap();

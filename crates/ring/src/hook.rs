@@ -1,9 +1,11 @@
 //! Hooks: functions at whose entry and return the runtime takes notes.
 //!
-//! Which functions allocate is known from symbols, and those are read outside the target. When the runtime is about to translate code from a module it
-//! has not met before, it sends the module's MAP message, adds 1 to [`Answer::asked`], rings, and waits on [`Answer::answered`] as a
-//! futex until the two are equal. The collector answers with the functions of the modules it was told of; if they do not fit, `more` says
-//! so, and the runtime asks again. A collector that is gone does not answer, and the runtime goes on without.
+//! Which functions allocate is known from symbols, and those are read outside the target. When the
+//! runtime is about to translate code from a module it has not met before, it sends the module's
+//! MAP message, adds 1 to [`Answer::asked`], rings, and waits on [`Answer::answered`] as a futex
+//! until the two are equal. The collector answers with the functions of the modules it was told of;
+//! if they do not fit, `more` says so, and the runtime asks again. A collector that is gone does
+//! not answer, and the runtime goes on without.
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Hooks in an answer.
@@ -36,11 +38,13 @@ pub enum Action {
     Catch = 5,
     /// Jumps up the stack: calls that are under way will never return.
     Jump = 6,
-    /// Makes an exception: an allocation function that is under way has failed, and what the exception needs is not its own.
+    /// Makes an exception: an allocation function that is under way has failed, and what the
+    /// exception needs is not its own.
     Throw = 7,
 }
 
-/// A function by what it does and where its arguments are. Arguments are numbered from 1; 0: there is none.
+/// A function by what it does and where its arguments are. Arguments are numbered from 1; 0: there
+/// is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Function {
     pub action: Action,

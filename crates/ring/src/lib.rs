@@ -19,7 +19,8 @@
 //! 2. `produced - consumed <= BUFFERS`; buffer `n` lives at index `n % BUFFERS`.
 //! 3. A definition is published before the first record that refers to it is written,
 //!    so a consumer that meets an unknown id finds it by draining definitions again.
-//! 4. Ids (blocks, threads, processes) come from counters in the header and are unique in a session.
+//! 4. Ids (blocks, threads, processes) come from counters in the header and are unique in a
+//!    session.
 //!
 //! **Versioning.** Any change to a type, constant or meaning in this file bumps [`VERSION`].
 //! The image inside the target is built from the same source, so the two never differ in
@@ -37,7 +38,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrail");
 pub const VERSION: u32 = 5;
 
 pub const PAGE: usize = 4096;
-/// Bytes of one buffer. 512 KB: an eighth of the faults of 64 KB, and still in a second-level cache of 1 MB.
+/// Bytes of one buffer. 512 KB: an eighth of the faults of 64 KB, and still in a second-level cache
+/// of 1 MB.
 pub const BUFFER_BYTES: usize = 512 * 1024;
 pub const BUFFER_WORDS: usize = BUFFER_BYTES / 8;
 /// Buffers in a slot.
@@ -117,7 +119,8 @@ pub mod collector {
     pub const ALIVE: u32 = 1;
     /// The collector said it will drain no more: targets go on unrecorded.
     pub const GONE: u32 = 2;
-    /// In [`super::Session::collector_life`]: the collector died without a word. The bit is the kernel's FUTEX_OWNER_DIED.
+    /// In [`super::Session::collector_life`]: the collector died without a word. The bit is the
+    /// kernel's FUTEX_OWNER_DIED.
     pub const DIED: u32 = 0x4000_0000;
 }
 
@@ -129,8 +132,9 @@ pub struct Session {
     /// See [`collector`].
     pub collector: AtomicU32,
     pub collector_pid: AtomicU32,
-    /// A robust futex that the collector's first thread owns: however it ends, the kernel sets [`collector::DIED`]. Unlike
-    /// its process id this is right in every pid namespace, for zombies, and when ids are used again.
+    /// A robust futex that the collector's first thread owns: however it ends, the kernel sets
+    /// [`collector::DIED`]. Unlike its process id this is right in every pid namespace, for
+    /// zombies, and when ids are used again.
     pub collector_life: AtomicU32,
     /// [`Probes`].
     pub probes: AtomicU32,
@@ -148,7 +152,8 @@ pub struct Session {
     pub next_thread: AtomicU32,
     /// Next id of a text.
     pub next_text: AtomicU32,
-    /// 1: the collector looks for allocation functions and answers when it is asked for [hooks](hook).
+    /// 1: the collector looks for allocation functions and answers when it is asked for
+    /// [hooks](hook).
     pub hooks: AtomicU32,
     /// Next process serial (a process keeps its serial across exec).
     pub next_process: AtomicU32,
@@ -165,8 +170,8 @@ pub struct Session {
     pub discarded_words: AtomicU64,
 }
 
-/// Values of [`Slot::state`]. free -> claiming (producer) -> active (producer) -> closed (producer, or
-/// the collector for a dead process) -> free (collector, once drained and zeroed).
+/// Values of [`Slot::state`]. free -> claiming (producer) -> active (producer) -> closed (producer,
+/// or the collector for a dead process) -> free (collector, once drained and zeroed).
 pub mod slot_state {
     pub const FREE: u32 = 0;
     pub const CLAIMING: u32 = 1;
@@ -182,10 +187,10 @@ pub mod slot_kind {
 
 /// Values of [`Slot::request`] (definitions slots): the exec hand-shake.
 ///
-/// A thread about to call execve writes its tid to `request_tid` and sets `SEIZE`, rings, and waits on
-/// `request` as a futex. The collector seizes that thread with PTRACE_SEIZE and PTRACE_O_TRACEEXEC and
-/// answers `READY` (or `REFUSED`: exec goes on unrecorded). If execve fails the thread sets `FAILED` and
-/// waits for `NONE`, which the collector sets after letting go.
+/// A thread about to call execve writes its tid to `request_tid` and sets `SEIZE`, rings, and waits
+/// on `request` as a futex. The collector seizes that thread with PTRACE_SEIZE and
+/// PTRACE_O_TRACEEXEC and answers `READY` (or `REFUSED`: exec goes on unrecorded). If execve fails
+/// the thread sets `FAILED` and waits for `NONE`, which the collector sets after letting go.
 pub mod request {
     pub const NONE: u32 = 0;
     pub const SEIZE: u32 = 1;
@@ -222,7 +227,8 @@ pub struct Slot {
     pub produced: AtomicU64,
     /// Buffers released by the consumer.
     pub consumed: AtomicU64,
-    /// Futex a producer waits on while the ring is full; the consumer adds 1 and wakes it if `waiting`.
+    /// Futex a producer waits on while the ring is full; the consumer adds 1 and wakes it if
+    /// `waiting`.
     pub space: AtomicU32,
     pub waiting: AtomicU32,
     /// See [`request`].

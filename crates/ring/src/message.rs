@@ -6,8 +6,8 @@
 /// `[id | code_bytes << 32][pc][code…]`: a block. Its plan is not sent: the
 /// collector derives it from the code with the same pure function the runtime used.
 pub const BLOCK: u32 = 1;
-/// `[process | parent << 32][pid | how << 32]`: a process starts (parent `u32::MAX`: it has none, or goes on with another program).
-/// How: [`LAUNCHED`], [`FORKED`], [`EXEC`].
+/// `[process | parent << 32][pid | how << 32]`: a process starts (parent `u32::MAX`: it has none,
+/// or goes on with another program). How: [`LAUNCHED`], [`FORKED`], [`EXEC`].
 pub const PROCESS: u32 = 2;
 /// How the first process begins.
 pub const LAUNCHED: u32 = 0;
@@ -31,8 +31,8 @@ pub const WARN: u32 = 8;
 /// `[id | bytes << 32][text…]`: a text that notes refer to. Ids are unique in a session.
 pub const TEXT: u32 = 9;
 
-/// `[id | code_bytes << 32][stretches][pc][bytes]…[code…]`: a path, as a block; where its stretches stand and how many bytes of the code
-/// each has.
+/// `[id | code_bytes << 32][stretches][pc][bytes]…[code…]`: a path, as a block; where its stretches
+/// stand and how many bytes of the code each has.
 pub const PATH: u32 = 10;
 
 pub const fn head(kind: u32, words: usize) -> u64 {

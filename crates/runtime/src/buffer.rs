@@ -40,7 +40,8 @@ pub fn buffer_address(index: usize, n: u64) -> u64 {
     in_session(ring::slot_offset(index) + ring::buffer_offset((n % ring::BUFFERS as u64) as usize))
 }
 
-/// Is anybody draining? Notices a collector that died without a word; whoever notices first says so.
+/// Is anybody draining? Notices a collector that died without a word; whoever notices first says
+/// so.
 pub fn collector_alive() -> bool {
     let s = session();
     if s.collector.load(Acquire) != collector::ALIVE {
@@ -100,7 +101,8 @@ fn claim_now(kind: u32, process: u32, thread: u32) -> Option<usize> {
         }
         let guard = |n| sys::protect(buffer_address(i, n) + ring::BUFFER_BYTES as u64, ring::PAGE, 0);
         if !(0..ring::BUFFERS as u64).all(guard) {
-            // The kernel has no mappings left for this process. Without guard pages there is no ring.
+            // The kernel has no mappings left for this process. Without guard pages there is no
+            // ring.
             c.state.store(slot_state::FREE, Release);
             return None;
         }
@@ -226,7 +228,8 @@ fn wait_for_space(t: &Thread) -> bool {
     }
 }
 
-/// The buffer is full up to `cursor`: before it is handed in, its records show which blocks belong together.
+/// The buffer is full up to `cursor`: before it is handed in, its records show which blocks belong
+/// together.
 pub fn join_paths(t: &mut Thread, cursor: u64) {
     t.filled += 1;
     let manner = Paths::from_u32(session().paths.load(Relaxed)).unwrap_or(Paths::Off);
@@ -257,8 +260,8 @@ fn records(from: u64, cursor: u64) -> &'static [u64] {
     unsafe { core::slice::from_raw_parts(from as *const u64, (cursor - from) as usize / 8) }
 }
 
-/// The buffer is full up to `cursor`; `partial` words of an unfinished record follow it. Returns the new cursor.
-/// May run in a signal handler.
+/// The buffer is full up to `cursor`; `partial` words of an unfinished record follow it. Returns
+/// the new cursor. May run in a signal handler.
 pub fn next_buffer(t: &mut Thread, cursor: u64, partial: usize) -> u64 {
     let old = t.buffer;
     // Taken out before the buffer is submitted: from then on it is the collector's.
@@ -291,7 +294,8 @@ pub fn next_buffer(t: &mut Thread, cursor: u64, partial: usize) -> u64 {
     t.buffer
 }
 
-/// Hands in what was written so far, whose end then has a time stamp: what another thread is made to do from now on comes after it.
+/// Hands in what was written so far, whose end then has a time stamp: what another thread is made
+/// to do from now on comes after it.
 pub fn stamp(t: &mut Thread) {
     if !t.unrecorded && t.cursor > t.buffer {
         t.cursor = next_buffer(t, t.cursor, 0);

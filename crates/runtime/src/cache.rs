@@ -1,11 +1,13 @@
 //! The code cache: arenas near the target's code, blocks, links.
 //!
-//! **Arenas.** Translated code keeps its instruction-pointer-relative operands, so it must lie within 2 GB of the
-//! original. An arena is a stretch of memory near some code, with a part for hot code and a part for stubs and constants.
-//! When one is full another is made: the cache grows without limit.
+//! **Arenas.** Translated code keeps its instruction-pointer-relative operands, so it must lie
+//! within 2 GB of the original. An arena is a stretch of memory near some code, with a part for hot
+//! code and a part for stubs and constants. When one is full another is made: the cache grows
+//! without limit.
 //!
-//! **Death.** A block whose code changed is not freed: its head is patched (8 bytes, one atomic store)
-//! with a jump to its stale stub, and the map forgets it. Threads inside run on to its end; nobody enters it again. Links into it need no bookkeeping.
+//! **Death.** A block whose code changed is not freed: its head is patched (8 bytes, one atomic
+//! store) with a jump to its stale stub, and the map forgets it. Threads inside run on to its end;
+//! nobody enters it again. Links into it need no bookkeeping.
 pub mod heads;
 pub mod paths;
 mod stops;
@@ -65,7 +67,8 @@ pub struct BlockInfo {
     joins: bool,
     /// A path can go on behind its end.
     onward: bool,
-    /// In which round of looking for paths the next one may begin here, and how often that led to nothing new.
+    /// In which round of looking for paths the next one may begin here, and how often that led to
+    /// nothing new.
     rests_until: u32,
     rests: u8,
     /// The block whose place it took.
@@ -163,8 +166,8 @@ pub enum NoCode {
     Unknown,
 }
 
-/// Replace code that other threads may be running. All of it lies within one aligned 8-byte word, so that one store does it and no
-/// processor sees half of it.
+/// Replace code that other threads may be running. All of it lies within one aligned 8-byte word,
+/// so that one store does it and no processor sees half of it.
 ///
 /// # Safety
 /// The word belongs to an arena; the caller holds the cache's lock.
@@ -218,7 +221,8 @@ impl Cache {
         self.heads.find(pc)
     }
 
-    /// Make room for a large program at once. It costs address space only, and saves copying the lists as they grow.
+    /// Make room for a large program at once. It costs address space only, and saves copying the
+    /// lists as they grow.
     pub fn reserve(&mut self) {
         self.blocks.reserve(1 << 18);
         self.links.reserve(1 << 20);
@@ -302,7 +306,8 @@ impl Cache {
     ) -> Result<u32, NoCode> {
         // No block runs on into a hooked function.
         let hooked = self.hooks.range(pc + 1..).next().map_or(u64::MAX, |h| *h.0);
-        // Few blocks are longer than the first helping. An instruction that reaches into such a function is taken whole.
+        // Few blocks are longer than the first helping. An instruction that reaches into such a
+        // function is taken whole.
         for (most, end) in [(192, hooked), (1024, hooked), (1024, u64::MAX)] {
             let mut bytes = core::mem::take(&mut self.bytes);
             bytes.resize(1024, 0);
@@ -350,7 +355,8 @@ impl Cache {
         Err(NoCode::Unknown)
     }
 
-    /// Read code at `pc` from executable memory that goes on to `end` at least. Returns the bytes read.
+    /// Read code at `pc` from executable memory that goes on to `end` at least. Returns the bytes
+    /// read.
     fn fetch(&mut self, pc: u64, mut end: u64, to: &mut [u8]) -> usize {
         let mut have = 0;
         loop {
@@ -362,7 +368,8 @@ impl Cache {
             if have == to.len() {
                 return have;
             }
-            // Contiguous executable ranges count as one, so that a block may cross from one to the next.
+            // Contiguous executable ranges count as one, so that a block may cross from one to the
+            // next.
             match self.executable(end) {
                 Ok(r) => end = r.end,
                 Err(_) => return have,
@@ -370,7 +377,8 @@ impl Cache {
         }
     }
 
-    /// Code on a writable page: make the page read-only, so that we learn of changes. The bytes are read again afterwards.
+    /// Code on a writable page: make the page read-only, so that we learn of changes. The bytes are
+    /// read again afterwards.
     fn guard(&mut self, pc: u64, bytes: &mut [u8]) {
         let mut page = pc & !4095;
         while page < pc + bytes.len() as u64 {
@@ -410,8 +418,8 @@ impl Cache {
         let start = start.unwrap_or_else(|| space::region(ARENA_BYTES as usize, rwx));
         let end = start + ARENA_BYTES;
         let cold = start + COLD_OFFSET;
-        // Huge pages, if the kernel has any: fewer faults while the cache fills, fewer TLB misses afterwards.
-        // SAFETY: advice on our own memory.
+        // Huge pages, if the kernel has any: fewer faults while the cache fills, fewer TLB misses
+        // afterwards. SAFETY: advice on our own memory.
         unsafe { sys::call(sys::MADVISE, [start as usize, ARENA_BYTES as usize, 14, 0, 0, 0]) };
         let index = || Vec::with_capacity(1 << 17);
         self.arenas.push(Arena {
@@ -548,7 +556,8 @@ impl Cache {
         arena.cold = place.cold + out.cold.len() as u64;
     }
 
-    /// The address to jump to for an indirect entry to block `b`, made if need be, and entered in the table.
+    /// The address to jump to for an indirect entry to block `b`, made if need be, and entered in
+    /// the table.
     pub fn table_entry(&mut self, b: u32, entry: Entry) {
         let (have, pc, head) = {
             let info = &self.blocks[b as usize];
@@ -613,7 +622,8 @@ impl Cache {
             return;
         }
         // A block placed right behind, with nothing but padding in between: fall into it instead.
-        // SAFETY: code of our own arenas, laid out so that what is patched lies in one aligned word.
+        // SAFETY: code of our own arenas, laid out so that what is patched lies in one aligned
+        // word.
         unsafe {
             const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0, 0];
             let opcode = ((patch - 1) as *const u8).read();
@@ -726,7 +736,8 @@ impl Cache {
         unsafe { patch_code(head, &[0xe9, d[0], d[1], d[2], d[3]]) };
     }
 
-    /// A page we guard was written to: its blocks die and it becomes writable. False if the page is not ours.
+    /// A page we guard was written to: its blocks die and it becomes writable. False if the page is
+    /// not ours.
     pub fn unguard(&mut self, addr: u64) -> bool {
         let page = addr & !4095;
         if !self.guarded.remove(&page) {
@@ -739,8 +750,8 @@ impl Cache {
         true
     }
 
-    /// A write to `addr` faulted, though we guard nothing there: did another thread's write to the same page come first, so that
-    /// this one need only be done again?
+    /// A write to `addr` faulted, though we guard nothing there: did another thread's write to the
+    /// same page come first, so that this one need only be done again?
     pub fn writable_by_now(&self, addr: u64) -> bool {
         if !self.given_up.contains(&(addr & !4095)) {
             return false;
@@ -750,7 +761,8 @@ impl Cache {
         writable
     }
 
-    /// As [`Cache::unguard`] for every page that has a byte in `start..end`. False if there is none.
+    /// As [`Cache::unguard`] for every page that has a byte in `start..end`. False if there is
+    /// none.
     pub fn unguard_range(&mut self, start: u64, end: u64) -> bool {
         let mut any = false;
         while let Some(&page) = self.guarded.range(start & !4095..end.max(start)).next() {

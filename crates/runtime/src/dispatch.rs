@@ -60,7 +60,8 @@ extern "C" fn rt_dispatch(t: &mut Thread) {
     }
 }
 
-/// The thread is where hooked functions begin, or return to: stop number `b`. It goes on with the block behind the stop.
+/// The thread is where hooked functions begin, or return to: stop number `b`. It goes on with the
+/// block behind the stop.
 fn stop(t: &mut Thread, mut cache: Guard<'_, Cache, { rank::CACHE }>, b: u32) {
     t.pc = cache.blocks[b as usize].pc;
     // A signal comes first, and then this again.
@@ -313,7 +314,8 @@ fn far(t: &mut Thread, insn: &iced_x86::Instruction) {
     buffer::push_state(t);
 }
 
-/// The instruction at `t.pc` faulted at `addr` while we carried it out: its accesses did not happen.
+/// The instruction at `t.pc` faulted at `addr` while we carried it out: its accesses did not
+/// happen.
 fn fault(t: &mut Thread, addr: u64) {
     let done = CACHE.lock().instructions_of_link(t.link) - 1;
     let words = [record::CUT, done, t.regs[RCX], t.regs[6], t.regs[7], 0];

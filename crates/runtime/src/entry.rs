@@ -2,12 +2,14 @@
 //!
 //! - `_start`: the tracer jumps here once, with rdi at the boot page.
 //! - `rt_leave`: translated code leaves through a link; all registers are the target's, but r15.
-//! - `rt_indirect_miss`, `rt_return_miss`: a table entry did not match. They look the target up in the map of all heads and go there, or
-//!   end in `rt_leave`.
-//! - `rt_again`: a signal handler rearranged the thread's state and wants dispatch to go on from it.
-//! - `rt_resume`..`rt_resume_end`: back into the cache. Reads the saved state and changes nothing of it, so a
-//!   signal here simply starts it again.
-//! - `rt_syscall`..: a system call of the target. A signal before the instruction has completed abandons it: nothing happened yet.
+//! - `rt_indirect_miss`, `rt_return_miss`: a table entry did not match. They look the target up in
+//!   the map of all heads and go there, or end in `rt_leave`.
+//! - `rt_again`: a signal handler rearranged the thread's state and wants dispatch to go on from
+//!   it.
+//! - `rt_resume`..`rt_resume_end`: back into the cache. Reads the saved state and changes nothing
+//!   of it, so a signal here simply starts it again.
+//! - `rt_syscall`..: a system call of the target. A signal before the instruction has completed
+//!   abandons it: nothing happened yet.
 use crate::cache::heads;
 use crate::frame::{Ucontext, UC_RAX, UC_RBX, UC_RCX, UC_RDX};
 use crate::sys;
@@ -43,8 +45,9 @@ global_asm!(
     "movups gs:[{xmm}+14*16], xmm14",
     "movups gs:[{xmm}+15*16], xmm15",
     ".endm",
-    // Another target had the table's entry. Look the address up in the whole map; flags are kept in ax.
-    // Every eighth time the entry is taken over, so that the busier target holds it most of the time.
+    // Another target had the table's entry. Look the address up in the whole map; flags are kept in
+    // ax. Every eighth time the entry is taken over, so that the busier target holds it most of the
+    // time.
     ".macro MISS table, which",
     "mov gs:[{next_pc}], rcx",
     "mov gs:[{miss_rax}], rax",
@@ -90,7 +93,8 @@ global_asm!(
     "MISS {indirect_table}, {row_indirect}",
     "rt_miss_hit:",
     "cmp qword ptr gs:[{waiting}], 0",
-    // From here on a signal handler does the rest itself (`finish_miss`): no signal was waiting, or none could come now.
+    // From here on a signal handler does the rest itself (`finish_miss`): no signal was waiting, or
+    // none could come now.
     ".globl rt_miss_found, rt_miss_end",
     "rt_miss_found:",
     "jne rt_miss_slow",
@@ -305,7 +309,8 @@ fn address(symbol: &u8) -> u64 {
     symbol as *const u8 as u64
 }
 
-/// Where a signal handler must send the thread, if it interrupted one of the runtime's own sensitive places.
+/// Where a signal handler must send the thread, if it interrupted one of the runtime's own
+/// sensitive places.
 pub enum Place {
     /// Going back to the cache: start again.
     Resuming(u64),

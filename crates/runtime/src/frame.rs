@@ -68,7 +68,8 @@ unsafe fn xgetbv0() -> u64 {
     unsafe { _xgetbv(0) }
 }
 
-/// AMX's tiles. The kernel keeps room for them only in threads that have used them, and a thread has to ask before it may.
+/// AMX's tiles. The kernel keeps room for them only in threads that have used them, and a thread
+/// has to ask before it may.
 const TILE_DATA: u64 = 1 << 18;
 
 #[target_feature(enable = "xsave")]
@@ -111,7 +112,8 @@ fn frame_state_bytes(from: Option<u64>) -> usize {
     state_bytes(state_components()) + 4
 }
 
-/// The target's extended state while the runtime runs: the hardware's, but xmm as saved on the way in.
+/// The target's extended state while the runtime runs: the hardware's, but xmm as saved on the way
+/// in.
 fn save_live(t: &Thread, to: &mut State) {
     let components = state_components();
     let bytes = state_bytes(components);
@@ -167,7 +169,8 @@ fn load(t: &mut Thread, from: &mut State, extended: bool) {
     }
 }
 
-/// Restore the extended state at `fp` of a frame the target returns through. False if it cannot be read.
+/// Restore the extended state at `fp` of a frame the target returns through. False if it cannot be
+/// read.
 pub fn restore_state(t: &mut Thread, fp: u64) -> bool {
     let mut state = State([0; MAX_STATE]);
     if fp == 0 {
@@ -194,8 +197,9 @@ pub fn reset_kernel_state(fp: u64) {
     }
 }
 
-/// Build a frame on the target's stack below `sp`. Returns `(frame, uc, info)` addresses, or `None` if
-/// the stack cannot be written. `kernel_fp`: the state as the kernel saved it for us, or none if it is live.
+/// Build a frame on the target's stack below `sp`. Returns `(frame, uc, info)` addresses, or `None`
+/// if the stack cannot be written. `kernel_fp`: the state as the kernel saved it for us, or none if
+/// it is live.
 pub fn build(
     t: &Thread,
     sp: u64,
@@ -224,7 +228,8 @@ pub fn build(
     }
 }
 
-/// Lanes that an interrupted gather or scatter has done, as bits: it clears their mask as it goes. 0 for other instructions.
+/// Lanes that an interrupted gather or scatter has done, as bits: it clears their mask as it goes.
+/// 0 for other instructions.
 pub fn lanes_done(insn: &iced_x86::Instruction, fp: u64) -> u64 {
     if !insn.is_vsib() || fp == 0 {
         return 0;

@@ -36,8 +36,9 @@ fn class(layout: Layout) -> usize {
     (size.next_power_of_two().trailing_zeros() - 4) as usize
 }
 
-// SAFETY: blocks are disjoint, as large as their class, and aligned to it (chunks are page-aligned and a class's
-// blocks are multiples of its power of two within the part of a chunk aligned for it).
+// SAFETY: blocks are disjoint, as large as their class, and aligned to it (chunks are page-aligned
+// and a class's blocks are multiples of its power of two within the part of a chunk aligned for
+// it).
 unsafe impl GlobalAlloc for Global {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let c = class(layout);
@@ -73,8 +74,9 @@ unsafe impl GlobalAlloc for Global {
     }
 }
 
-// What the compiler expects to find. In assembly, so that no loop in them is turned into a call of themselves.
-// `guarded_word` and `guarded_copy` return 0, or 1 if a fault stopped them: the fault handler recognises their instructions.
+// What the compiler expects to find. In assembly, so that no loop in them is turned into a call of
+// themselves. `guarded_word` and `guarded_copy` return 0, or 1 if a fault stopped them: the fault
+// handler recognises their instructions.
 global_asm!(
     ".globl memcpy, memmove, memset, memcmp, bcmp",
     ".globl guarded_word, guarded_copy, guarded_copy_end, guarded_copy_fault",

@@ -1,17 +1,23 @@
 //! Calls of functions that allocate, from their entry to their return.
 //!
-//! **Problem.** A block lives from the return of the function that made it to the entry of the one that gives it back. Functions call each other
-//! (`operator new` calls `malloc`, `calloc` may jump to it), are interrupted by handlers that allocate, and are left by
-//! exceptions and jumps without ever returning.
+//! **Problem.** A block lives from the return of the function that made it to the entry of the one
+//! that gives it back. Functions call each other (`operator new` calls `malloc`, `calloc` may jump
+//! to it), are interrupted by handlers that allocate, and are left by exceptions and jumps without
+//! ever returning.
 //!
-//! **Idea.** Translated code stops at the entry of a hooked function, and at the return addresses it was called with ([`crate::cache`]). What is under way
-//! is a list in the thread: each call with the address of its return address on the stack. That slot tells a return from other ways to the same
-//! address, and a nested call (deeper) from a tail call (the same slot) and from one that was left in some other way (further up, or another return address in the slot).
+//! **Idea.** Translated code stops at the entry of a hooked function, and at the return addresses
+//! it was called with ([`crate::cache`]). What is under way is a list in the thread: each call with
+//! the address of its return address on the stack. That slot tells a return from other ways to the
+//! same address, and a nested call (deeper) from a tail call (the same slot) and from one that was
+//! left in some other way (further up, or another return address in the slot).
 //!
 //! **Invariants.**
-//! 1. Inside a function that memtrail knows by itself nothing else is noted; inside one that the user named, everything is.
-//! 2. Coming to an entry again with the same slot and arguments, as after a signal that came first, notes nothing twice.
-//! 3. What a signal handler does is not inside what it interrupted: the handler is an entry of the list by itself.
+//! 1. Inside a function that memtrail knows by itself nothing else is noted; inside one that the
+//!    user named, everything is.
+//! 2. Coming to an entry again with the same slot and arguments, as after a signal that came first,
+//!    notes nothing twice.
+//! 3. What a signal handler does is not inside what it interrupted: the handler is an entry of the
+//!    list by itself.
 use crate::heap;
 use crate::notes;
 use crate::thread::{Thread, R8, R9, RAX, RCX, RDI, RDX, RSI, RSP, SS_DISABLE};
@@ -88,7 +94,8 @@ impl Calls {
     }
 }
 
-/// The thread is at the entry of a hooked function, which returns to `back`. The call, if it is to be noted.
+/// The thread is at the entry of a hooked function, which returns to `back`. The call, if it is to
+/// be noted.
 pub fn arrive(t: &mut Thread, hook: Hook, back: u64) -> Option<Call> {
     let (slot, alternate) = (t.regs[RSP], on_alternate_stack(t));
     t.calls.forget(slot, back, alternate);

@@ -190,7 +190,8 @@ pub fn treat(n: usize, a: &[u64; 6]) -> isize {
     }
 }
 
-/// brk, shmat and shmdt. Under the same lock, so that notes are numbered in the order in which it happened.
+/// brk, shmat and shmdt. Under the same lock, so that notes are numbered in the order in which it
+/// happened.
 pub fn segment(t: &mut Thread, n: usize, a: &[u64; 6]) -> isize {
     let cache = CACHE.lock();
     // A segment that is detached is as long as it was when it was attached: the kernel knows.

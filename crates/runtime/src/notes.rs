@@ -1,7 +1,9 @@
-//! Notes: what the target does to memory as a whole, written into the stream of the thread that does it.
+//! Notes: what the target does to memory as a whole, written into the stream of the thread that
+//! does it.
 //!
-//! **Invariant.** Notes of an address space are numbered in the order in which it happened: a number is taken after memory was had and before it is
-//! given back, and numbers of mappings are taken under the lock that their system calls are made under.
+//! **Invariant.** Notes of an address space are numbered in the order in which it happened: a
+//! number is taken after memory was had and before it is given back, and numbers of mappings are
+//! taken under the lock that their system calls are made under.
 use crate::buffer;
 use crate::heap;
 use crate::maps;

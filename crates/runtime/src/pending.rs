@@ -44,7 +44,8 @@ impl SignalBox {
         if self.is_full() {
             return;
         }
-        // SAFETY: the box is empty, so the thread, which this handler interrupted, does not read it.
+        // SAFETY: the box is empty, so the thread, which this handler interrupted, does not read
+        // it.
         unsafe { self.signal.get().write(signal) };
         compiler_fence(Release);
         self.waiting.store(1, Relaxed);

@@ -35,7 +35,8 @@ struct Module {
     path: Vec<u8>,
 }
 
-/// Texts beyond these have no ids: a program that makes up names without end must not fill the memory.
+/// Texts beyond these have no ids: a program that makes up names without end must not fill the
+/// memory.
 const MOST_TEXTS: usize = 1 << 16;
 
 pub static PROCESS: Lock<Process, { rank::PROCESS }> = Lock::new(Process {
@@ -105,7 +106,12 @@ impl Process {
     fn tell_module(&mut self, m: &Module) {
         self.send(
             message::MAP,
-            &[m.start, m.end - m.start, m.offset, m.protection | (m.path.len() as u64) << 32],
+            &[
+                m.start,
+                m.end - m.start,
+                m.offset,
+                m.protection | (m.path.len() as u64) << 32,
+            ],
             &m.path,
         );
     }
@@ -127,7 +133,8 @@ impl Process {
     }
 }
 
-/// Claim the definitions slot and announce the process; a forked one also tells what it has mapped. `how`: 0 launched, 1 forked, 2 after exec.
+/// Claim the definitions slot and announce the process; a forked one also tells what it has mapped.
+/// `how`: 0 launched, 1 forked, 2 after exec.
 pub fn begin(serial: u32, parent: u32, how: u32) {
     let mut p = PROCESS.lock();
     p.serial = serial;
@@ -204,7 +211,8 @@ pub fn note_module(r: &Range, path: &[u8]) -> bool {
     path.starts_with(b"/")
 }
 
-/// The functions to hook in the modules that were noted since this was asked last: address, function, id.
+/// The functions to hook in the modules that were noted since this was asked last: address,
+/// function, id.
 pub fn ask_for_hooks(mut take: impl FnMut(u64, hook::Function, u32)) {
     let slot = PROCESS.lock().request_slot();
     let Some(slot) = slot.filter(|_| session().hooks.load(Relaxed) != 0) else {

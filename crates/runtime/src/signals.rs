@@ -1,17 +1,18 @@
 //! Signals, virtualised.
 //!
-//! **Dispositions.** A signal the target ignores or leaves to its default is left to the kernel. One it handles is
-//! handled by [`on_signal`] in the kernel's eyes, with the target's restart and child flags. The five
-//! synchronous signals are always ours.
+//! **Dispositions.** A signal the target ignores or leaves to its default is left to the kernel.
+//! One it handles is handled by [`on_signal`] in the kernel's eyes, with the target's restart and
+//! child flags. The five synchronous signals are always ours.
 //!
-//! **Delivery.** If the signal interrupts translated code, the exact state of the target at that instruction is recovered (the
-//! block is emitted again with its map), the record is cut there, and the target's handler is entered at once.
-//! If it interrupts the runtime, a note is taken, everything else is blocked, and the dispatcher delivers the
-//! signal before it goes back to translated code. A system call that has not completed is given up and will be
-//! restarted by the target, or not, as the kernel decided by its return value.
+//! **Delivery.** If the signal interrupts translated code, the exact state of the target at that
+//! instruction is recovered (the block is emitted again with its map), the record is cut there, and
+//! the target's handler is entered at once. If it interrupts the runtime, a note is taken,
+//! everything else is blocked, and the dispatcher delivers the signal before it goes back to
+//! translated code. A system call that has not completed is given up and will be restarted by the
+//! target, or not, as the kernel decided by its return value.
 //!
-//! **Masks.** The kernel's mask is the target's own, but for the synchronous signals, which are never blocked
-//! in the kernel: the ring's guard pages need them.
+//! **Masks.** The kernel's mask is the target's own, but for the synchronous signals, which are
+//! never blocked in the kernel: the ring's guard pages need them.
 use crate::buffer;
 use crate::cache::{Cache, Piece, CACHE};
 use crate::entry;
@@ -155,8 +156,9 @@ pub fn set_mask(mask: u64) -> u64 {
     old
 }
 
-/// Hold off all signals for a step that must not be interrupted. Returns the mask to go back to, or `None` if a signal came first: it is
-/// noted, everything is blocked already, and what was to be done must wait until it has been delivered.
+/// Hold off all signals for a step that must not be interrupted. Returns the mask to go back to, or
+/// `None` if a signal came first: it is noted, everything is blocked already, and what was to be
+/// done must wait until it has been delivered.
 pub fn hold(t: &Thread) -> Option<u64> {
     let mask = set_mask(u64::MAX);
     (!t.mail().is_full()).then_some(mask)
@@ -234,7 +236,8 @@ extern "C" fn on_signal(n: u32, info: *mut [u64; 16], uc: *mut Ucontext) {
     }
 }
 
-/// The runtime was interrupted: the signal must wait. Nothing of the thread but its box is looked at.
+/// The runtime was interrupted: the signal must wait. Nothing of the thread but its box is looked
+/// at.
 fn interrupt_runtime(n: u32, info: &[u64; 16], uc: &mut Ucontext) {
     match entry::place(uc.rip) {
         entry::Place::Resuming(to) | entry::Place::BeforeSyscall(to) => uc.rip = to,
@@ -303,7 +306,8 @@ fn fault(t: &mut Thread, n: u32, info: &mut [u64; 16], uc: &mut Ucontext) {
     }
     interrupt(t, &cache, uc);
     if write && cache.unguard(addr) {
-        // The target changed its own code: run just this instruction, then look at everything afresh.
+        // The target changed its own code: run just this instruction, then look at everything
+        // afresh.
         t.one_shot = true;
         return leave_to_dispatch(uc);
     }
@@ -396,7 +400,8 @@ fn settle(t: &mut Thread, block: &Block, site: &Site, fpstate: u64) {
         Settle::Close { open, cut } => (open, cut),
     };
     if let Some(words) = open {
-        // The store that begins a record is at most a page's width from the guard: words past it go to the next buffer.
+        // The store that begins a record is at most a page's width from the guard: words past it go
+        // to the next buffer.
         let room = (t.buffer + ring::BUFFER_BYTES as u64 - t.cursor) / 8;
         if (room as usize) < words {
             t.cursor = buffer::next_buffer(t, t.cursor, room as usize);

@@ -47,8 +47,8 @@ pub fn run(t: &mut Thread) {
         sys::CLONE => clone(t, a[0], a[1], a[2], a[3], a[4]),
         sys::FORK => clone(t, 17, 0, 0, 0, 0),
         sys::VFORK => clone(t, 17 | CLONE_VM | CLONE_VFORK, 0, 0, 0, 0),
-        // The C library falls back to clone, and does without rseq: code in the cache is not where a
-        // restartable sequence says it is.
+        // The C library falls back to clone, and does without rseq: code in the cache is not where
+        // a restartable sequence says it is.
         sys::CLONE3 | sys::RSEQ => sys::ENOSYS,
         sys::EXECVE | sys::EXECVEAT => exec(t, n, &a),
         sys::EXIT => return exit_thread(t, a[0]),
@@ -84,7 +84,8 @@ fn pass(n: usize, a: &[u64; 6]) -> isize {
     loop {
         let before = GIVEN_UP.load(Acquire);
         let r = app_syscall(n, &words(a));
-        // Perhaps the kernel could not write to a page we guard: give up all of them, or see that another thread did, and try again.
+        // Perhaps the kernel could not write to a page we guard: give up all of them, or see that
+        // another thread did, and try again.
         let ours = r == sys::EFAULT && (CACHE.lock().unguard_range(0, u64::MAX) || GIVEN_UP.load(Acquire) != before);
         if !ours {
             return r;
@@ -135,7 +136,8 @@ fn finish(t: &mut Thread, at: u64, r: isize) {
 /// Notes who waits for whom. A number is taken before others are woken and after this thread was.
 fn futex(t: &mut Thread, a: &[u64; 6]) -> isize {
     const COMMAND: u64 = 0x7f;
-    // Wait, lock_pi, wait_bitset, wait_requeue_pi, lock_pi2; wake, requeue, cmp_requeue, wake_op, unlock_pi, wake_bitset.
+    // Wait, lock_pi, wait_bitset, wait_requeue_pi, lock_pi2; wake, requeue, cmp_requeue, wake_op,
+    // unlock_pi, wake_bitset.
     match a[1] & COMMAND {
         0 | 6 | 9 | 11 | 13 => {
             notes::write(t, record::WAIT, [a[0], a[2] & 0xffff_ffff]);
@@ -227,7 +229,11 @@ fn clone(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64)
     let number = notes::before(t);
     // SAFETY: the child runs on its own runtime stack and goes on in `rt_thread_begin`.
     let r = unsafe { entry::rt_clone(flags as usize, top, ptid as usize, ctid as usize, tls as usize, this) };
-    let started = if sys::is_error(r) { record::NO_THREAD } else { serial.into() };
+    let started = if sys::is_error(r) {
+        record::NO_THREAD
+    } else {
+        serial.into()
+    };
     let cleared = if flags & CLONE_CHILD_CLEARTID != 0 { ctid } else { 0 };
     notes::after(t, record::STARTED, number, [started, cleared]);
     signals::set_mask(mask);
@@ -244,8 +250,8 @@ fn clone(t: &mut Thread, flags: u64, stack: u64, ptid: u64, ctid: u64, tls: u64)
     r
 }
 
-/// The serial of the process this thread belongs to. A process that shares its parent's memory and is not followed must not pass for a
-/// thread of its parent.
+/// The serial of the process this thread belongs to. A process that shares its parent's memory and
+/// is not followed must not pass for a thread of its parent.
 fn own_process(t: &Thread) -> u32 {
     let s = session();
     if t.shares_memory_with_parent && s.follow.load(Relaxed) == 0 {
@@ -335,7 +341,8 @@ fn exit_thread(t: &mut Thread, status: u64) {
     raw(sys::EXIT, &[status, 0, 0, 0, 0, 0]);
 }
 
-/// The definitions slot through which the collector is asked for things, if it is to be asked at all.
+/// The definitions slot through which the collector is asked for things, if it is to be asked at
+/// all.
 fn request_slot() -> Option<&'static memtrail_ring::Slot> {
     let s = session();
     if s.follow.load(Relaxed) == 0 || !buffer::collector_alive() {

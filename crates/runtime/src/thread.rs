@@ -1,12 +1,13 @@
 //! A thread of the target as the runtime sees it: the structure that `gs` points to.
 //!
 //! The head of the structure is the contract with translated code ([`memtrail_translate::layout`]);
-//! constant assertions tie the two together. The assembly in `entry.rs` takes its offsets from here.
+//! constant assertions tie the two together. The assembly in `entry.rs` takes its offsets from
+//! here.
 //!
-//! **Who may refer to it.** The assembly hands a thread's `&mut Thread` to the runtime when it leaves
-//! translated code, and there is no other until it goes back. A signal handler makes one only if it
-//! interrupted translated code, when there is none. If it interrupted the runtime it gets along with
-//! the [`SignalBox`], which lies beside the thread in its [`Area`].
+//! **Who may refer to it.** The assembly hands a thread's `&mut Thread` to the runtime when it
+//! leaves translated code, and there is no other until it goes back. A signal handler makes one
+//! only if it interrupted translated code, when there is none. If it interrupted the runtime it
+//! gets along with the [`SignalBox`], which lies beside the thread in its [`Area`].
 use crate::hooks;
 use crate::lock::{rank, Lock};
 use crate::pending::SignalBox;
@@ -218,8 +219,8 @@ pub fn map_tables(base: u64) -> bool {
 }
 
 impl Thread {
-    /// A new thread area, or `None` if the kernel refuses it. The ring slot is claimed separately, by
-    /// the thread itself.
+    /// A new thread area, or `None` if the kernel refuses it. The ring slot is claimed separately,
+    /// by the thread itself.
     pub fn new(serial: u32) -> Option<&'static mut Thread> {
         let old = free_area();
         let base = match old {
@@ -240,7 +241,8 @@ impl Thread {
             // SAFETY: the area is ours alone, and its head is at least this long.
             unsafe { core::ptr::write_bytes(base as *mut u8, 0, core::mem::size_of::<Area>()) };
         }
-        // SAFETY: the area is unused, its head zeroed, large enough, and zero is valid for every field.
+        // SAFETY: the area is unused, its head zeroed, large enough, and zero is valid for every
+        // field.
         let t = unsafe { &mut (*(base as *mut Area)).thread };
         t.this = base;
         // SAFETY: only addresses are taken.
@@ -279,7 +281,8 @@ impl Thread {
     }
 }
 
-/// Areas for later threads, each with the kernel's id of the thread that may still be running on it; 0: nobody is.
+/// Areas for later threads, each with the kernel's id of the thread that may still be running on
+/// it; 0: nobody is.
 pub static AREAS: Lock<Vec<(u64, u32)>, { rank::AREAS }> = Lock::new(Vec::new());
 
 /// Give back the area of a thread that will never run again.
@@ -306,7 +309,8 @@ fn free_area() -> Option<u64> {
 /// The area of the thread that runs this code.
 pub fn here() -> *mut Area {
     let base: u64;
-    // SAFETY: gs points to an area whenever the runtime runs, and its first word is its own address.
+    // SAFETY: gs points to an area whenever the runtime runs, and its first word is its own
+    // address.
     unsafe { core::arch::asm!("mov {}, gs:[0]", out(reg) base, options(nostack, preserves_flags, readonly)) };
     base as *mut Area
 }

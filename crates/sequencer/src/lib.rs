@@ -1,22 +1,24 @@
 //! Work for several threads, and what comes of it in order.
 //!
-//! **Problem.** One thread, the *submitter*, makes jobs. *Workers* do them in whatever order. What comes
-//! of them has to be dealt with in the order in which it was submitted, by another thread, the
-//! *consumer*, who makes further jobs of it. Memory is limited: the submitter has to wait while too
-//! much is under way. Nobody may wait for ever, whoever fails.
+//! **Problem.** One thread, the *submitter*, makes jobs. *Workers* do them in whatever order. What
+//! comes of them has to be dealt with in the order in which it was submitted, by another thread,
+//! the *consumer*, who makes further jobs of it. Memory is limited: the submitter has to wait while
+//! too much is under way. Nobody may wait for ever, whoever fails.
 //!
-//! **Idea.** Three queues under one lock. The submitter numbers what it submits with tickets 0, 1, 2, …;
-//! a worker answers with a *post* of that ticket, and [`Sequencer::wait`] gives posts out in the order of
-//! tickets. Jobs of the consumer are *urgent*: workers do them first, since they free memory, and what
-//! comes of them is *delivered* in any order, for the consumer knows their tickets.
+//! **Idea.** Three queues under one lock. The submitter numbers what it submits with tickets 0, 1,
+//! 2, …; a worker answers with a *post* of that ticket, and [`Sequencer::wait`] gives posts out in
+//! the order of tickets. Jobs of the consumer are *urgent*: workers do them first, since they free
+//! memory, and what comes of them is *delivered* in any order, for the consumer knows their
+//! tickets.
 //!
 //! **Invariants.**
-//! - Every ticket that is taken is posted once, or the sequencer is [broken off](Sequencer::break_off).
+//! - Every ticket that is taken is posted once, or the sequencer is [broken
+//!   off](Sequencer::break_off).
 //! - The consumer never waits for room: it is who makes room.
 //! - The weight in flight is what was submitted and not yet [finished](Sequencer::finished).
 //!
-//! Under `--cfg loom` the lock and the conditions are loom's, and `tests/orders.rs` runs this code in every
-//! order of its threads.
+//! Under `--cfg loom` the lock and the conditions are loom's, and `tests/orders.rs` runs this code
+//! in every order of its threads.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -89,7 +91,8 @@ impl<J, P, D, E> Sequencer<J, P, D, E> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A job of the submitter. Waits while `limit` or more is in flight, unless something has failed.
+    /// A job of the submitter. Waits while `limit` or more is in flight, unless something has
+    /// failed.
     pub fn submit(&self, job: J, weight: usize, limit: usize) {
         let mut queues = self.lock();
         while queues.in_flight >= limit && !queues.failed {
@@ -143,8 +146,9 @@ impl<J, P, D, E> Sequencer<J, P, D, E> {
         self.post.notify_one();
     }
 
-    /// Waits for the post of ticket `next`, for those behind it that are there, or for deliveries. Moves
-    /// `next` behind the last post. `None` if nothing more will come because a thread is gone.
+    /// Waits for the post of ticket `next`, for those behind it that are there, or for deliveries.
+    /// Moves `next` behind the last post. `None` if nothing more will come because a thread is
+    /// gone.
     pub fn wait(&self, next: &mut u64) -> Option<Arrived<P, D>> {
         let mut queues = self.lock();
         loop {

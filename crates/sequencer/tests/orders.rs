@@ -1,4 +1,5 @@
-//! The sequencer in every order of its threads, under loom: nobody waits for ever, and posts come in order.
+//! The sequencer in every order of its threads, under loom: nobody waits for ever, and posts come
+//! in order.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p memtrail-sequencer --target-dir target/loom`
 #![cfg(loom)]
@@ -20,7 +21,8 @@ enum Post {
     Finish,
 }
 
-/// All orders with at most this many preemptions: where a thread waits, others go on in any order besides.
+/// All orders with at most this many preemptions: where a thread waits, others go on in any order
+/// besides.
 fn every_order(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);

@@ -1,22 +1,30 @@
-//! How fast simulations are: `cargo run --release -p memtrail-simulate --example simulation_speed -- [--accesses N] [--runs N] [--file-runs N] [--stream] [--only NAME] FILE.mtr…`
+//! How fast simulations are:
+//! `cargo run --release -p memtrail-simulate --example simulation_speed -- [--accesses N] [--runs N] [--file-runs N] [--stream] [--only NAME] FILE.mtr…`
 //!
-//! Each recording is replayed into memory once (no more than so many accesses of it); then each simulation runs over it several times.
+//! Each recording is replayed into memory once (no more than so many accesses of it); then each
+//! simulation runs over it several times.
 //!
-//! **What is timed.** Replay hands accesses over in batches that it has just written and that are still in the nearest caches of the processor. A gigabyte of them in memory
-//! is not: waiting for memory would be part of the time, and nobody who simulates has to. So they are copied piece by piece to one
-//! place, as replay would write them there, and from that place handed over in batches of replay's size; the clock runs while a piece is being simulated and stands still while the next is copied.
-//! Nothing is subtracted. With `--stream` the clock runs all the time and batches are handed over from where they are: memory's part is in the figures then.
-//! `reading alone` is a sink that adds up the addresses: what handing over costs, in either way.
+//! **What is timed.** Replay hands accesses over in batches that it has just written and that are
+//! still in the nearest caches of the processor. A gigabyte of them in memory is not: waiting for
+//! memory would be part of the time, and nobody who simulates has to. So they are copied piece by
+//! piece to one place, as replay would write them there, and from that place handed over in batches
+//! of replay's size; the clock runs while a piece is being simulated and stands still while the
+//! next is copied. Nothing is subtracted. With `--stream` the clock runs all the time and batches
+//! are handed over from where they are: memory's part is in the figures then. `reading alone` is a
+//! sink that adds up the addresses: what handing over costs, in either way.
 //!
-//! **Which time counts.** Every run does the same, so what takes longer in one run than in another was disturbed. Of each stretch of some
-//! hundred thousand accesses the least time of all runs counts, and these are added up.
+//! **Which time counts.** Every run does the same, so what takes longer in one run than in another
+//! was disturbed. Of each stretch of some hundred thousand accesses the least time of all runs
+//! counts, and these are added up.
 //!
-//! Several workers go on while the clock stands still; they are timed as with `--stream`, and by whole runs. So is the last line, the way of `memtrail sim`: the whole
-//! recording, from the file, with loops taken whole and iterations left out.
+//! Several workers go on while the clock stands still; they are timed as with `--stream`, and by
+//! whole runs. So is the last line, the way of `memtrail sim`: the whole recording, from the file,
+//! with loops taken whole and iterations left out.
 //!
 //! That one is done `--file-runs` times. `--only` takes one of the names that are printed.
 //!
-//! Printed for each: a name, millions of accesses per second, and something that was counted, with tabs between.
+//! Printed for each: a name, millions of accesses per second, and something that was counted, with
+//! tabs between.
 use memtrail_model::{Access, AccessSink};
 use memtrail_replay::{accesses, Selection};
 use memtrail_simulate::reuse::Reuse;
@@ -31,7 +39,8 @@ use std::time::{Duration, Instant};
 
 /// Accesses, of one thread, that are handed over at once: as many as replay does.
 const BATCH: usize = 512;
-/// Accesses that are copied at once: few enough to lie in a second-level cache, and many enough that looking at the clock costs nothing.
+/// Accesses that are copied at once: few enough to lie in a second-level cache, and many enough
+/// that looking at the clock costs nothing.
 const PIECE: usize = 8 * BATCH;
 /// Accesses whose least time counts: some milliseconds, so that chance does not make them faster.
 const STRETCH: usize = 64 * PIECE;

@@ -1,7 +1,8 @@
 //! What a hierarchy of caches is like, and whether that makes sense.
 //!
-//! The fields are those of the table in `docs/simulation.md`. [`Hierarchy::check`] refuses what has no meaning and names the level and the
-//! field; everything behind it takes a checked hierarchy for granted.
+//! The fields are those of the table in `docs/simulation.md`. [`Hierarchy::check`] refuses what has
+//! no meaning and names the level and the field; everything behind it takes a checked hierarchy for
+//! granted.
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -280,7 +281,8 @@ impl Hierarchy {
         }
     }
 
-    /// Without the levels that hold only instructions, and without instructions in the others: what is left if no fetches are simulated.
+    /// Without the levels that hold only instructions, and without instructions in the others: what
+    /// is left if no fetches are simulated.
     pub fn data_only(mut self) -> Hierarchy {
         self.levels.retain(|level| level.holds.data());
         self.levels.iter_mut().for_each(|level| level.holds = Holds::Data);

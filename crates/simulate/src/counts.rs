@@ -1,6 +1,7 @@
 //! Results: numbers by dense ids. What each means is said in `docs/simulation.md`.
 //!
-//! Results of parts that do not influence each other, such as threads with caches of their own, are added up with `merge`.
+//! Results of parts that do not influence each other, such as threads with caches of their own, are
+//! added up with `merge`.
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Mul, Sub};

@@ -1,8 +1,9 @@
 //! A level as it is being written down.
 //!
-//! The short form and the file say the same things in different words. Both are read into drafts, which know what was said, so that
-//! nothing is said twice and what was not said gets its default: also the one that depends on the other levels, since the last of several
-//! is shared by all. The words of both forms stand in one table.
+//! The short form and the file say the same things in different words. Both are read into drafts,
+//! which know what was said, so that nothing is said twice and what was not said gets its default:
+//! also the one that depends on the other levels, since the last of several is shared by all. The
+//! words of both forms stand in one table.
 use crate::config::{ConfigError, Holds, Inclusion, Level, Policy, Prefetch, Shared, Write};
 use std::fmt;
 
@@ -18,7 +19,8 @@ pub(crate) enum Setting {
     Prefetch(Prefetch),
 }
 
-/// A setting without a number: the field and its value in a file, and the word for both in the short form.
+/// A setting without a number: the field and its value in a file, and the word for both in the
+/// short form.
 struct Word {
     field: &'static str,
     value: &'static str,

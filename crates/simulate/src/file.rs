@@ -9,8 +9,9 @@
 //! ways = 8
 //! ```
 //!
-//! The fields of a level are those of the table in `docs/simulation.md`. Values are walked by hand rather than deserialized: every error then
-//! knows its line, its level and its field, also those that the check of the whole hierarchy finds afterwards.
+//! The fields of a level are those of the table in `docs/simulation.md`. Values are walked by hand
+//! rather than deserialized: every error then knows its line, its level and its field, also those
+//! that the check of the whole hierarchy finds afterwards.
 use crate::config::{ConfigError, Hierarchy, Shared};
 use crate::draft::{check_name, finish, parse_size, wrong, Draft, Setting, SIZE_FORM};
 use std::ops::Range;

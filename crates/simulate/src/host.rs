@@ -1,7 +1,8 @@
 //! The caches of a machine, from what the kernel tells of them in sysfs.
 //!
-//! Reading the files is the caller's; here are the texts. A level is shared by as many cores as share it on the machine, where the hardware threads of
-//! one core count as one; if that is all of them it is shared by all, however many threads the program has. The kernel tells neither
+//! Reading the files is the caller's; here are the texts. A level is shared by as many cores as
+//! share it on the machine, where the hardware threads of one core count as one; if that is all of
+//! them it is shared by all, however many threads the program has. The kernel tells neither
 //! replacement nor inclusion.
 use crate::config::{ConfigError, Hierarchy, Holds, Level, Shared};
 use crate::draft::{parse_size, wrong, SIZE_FORM};

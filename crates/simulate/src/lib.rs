@@ -1,11 +1,13 @@
 //! Caches, simulated exactly.
 //!
-//! Accesses in, counts by reference point out. What is simulated is defined, to the last unit, in `docs/simulation.md`; a naive simulator in
-//! the tests, written from that page, has to agree.
+//! Accesses in, counts by reference point out. What is simulated is defined, to the last unit, in
+//! `docs/simulation.md`; a naive simulator in the tests, written from that page, has to agree.
 //!
-//! **Caller's duties.** Accesses carry dense reference points; a thread's address space is told before its first access.
+//! **Caller's duties.** Accesses carry dense reference points; a thread's address space is told
+//! before its first access.
 //!
-//! Not for: opening files, names of code, terminals. Configurations come as text or as values; references are numbers here.
+//! Not for: opening files, names of code, terminals. Configurations come as text or as values;
+//! references are numbers here.
 #![forbid(unsafe_code)]
 
 pub mod config;

@@ -1,8 +1,10 @@
 //! Caches of real machines, by name.
 //!
-//! Geometry and who shares what are as their makers document them. Replacement is not documented for most and is LRU here; hardware prefetchers
-//! are left out. An outermost cache that only takes what the level above evicts (a victim cache) is exclusive; `inclusive` is
-//! said only where it holds for all levels above. Addresses are virtual, so caches far out see other sets than the machine's would.
+//! Geometry and who shares what are as their makers document them. Replacement is not documented
+//! for most and is LRU here; hardware prefetchers are left out. An outermost cache that only takes
+//! what the level above evicts (a victim cache) is exclusive; `inclusive` is said only where it
+//! holds for all levels above. Addresses are virtual, so caches far out see other sets than the
+//! machine's would.
 use crate::config::Hierarchy;
 use crate::short;
 
@@ -203,9 +205,10 @@ impl Preset {
 
 /// Configurations of one level for [`crate::spec`], by name.
 ///
-/// The MetaSim tracer ran every address through 26 cache simulators; which ones is not told. These 26 stand for the caches that were around: first
-/// levels of 4K to 64K with short lines, second levels, and third levels up to 8M with long ones, from direct-mapped to 16 ways.
-/// Each is size, line, ways.
+/// The MetaSim tracer ran every address through 26 cache simulators; which ones is not told. These
+/// 26 stand for the caches that were around: first levels of 4K to 64K with short lines, second
+/// levels, and third levels up to 8M with long ones, from direct-mapped to 16 ways. Each is size,
+/// line, ways.
 pub const METASIM26: (&str, [(u64, u32, u32); 26]) = (
     "metasim26",
     [

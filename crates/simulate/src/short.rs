@@ -1,7 +1,8 @@
 //! The short form of a level, for the command line: `NAME=SIZE[:LINE[:WAYS[:OPTION…]]]`.
 //!
-//! `L2=1M:64:16:plru:shared=2`. Sizes have the units K, M and G; ways may be `full`; options come in any order, each field once. What is
-//! not said has the default of the table in `docs/simulation.md`.
+//! `L2=1M:64:16:plru:shared=2`. Sizes have the units K, M and G; ways may be `full`; options come
+//! in any order, each field once. What is not said has the default of the table in
+//! `docs/simulation.md`.
 use crate::config::{ConfigError, Level};
 use crate::draft::{check_name, finish, parse_size, show_size, wrong, Draft, Setting, SHORT_WORDS, SIZE_FORM};
 use std::fmt;
@@ -57,7 +58,8 @@ fn draft(text: &str) -> Result<Draft, ConfigError> {
     Ok(draft)
 }
 
-/// In the short form. Who shares the cache is always said, since the default depends on the other levels.
+/// In the short form. Who shares the cache is always said, since the default depends on the other
+/// levels.
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}:{}:{}", self.name, show_size(self.size), self.line, self.ways)?;

@@ -1,7 +1,8 @@
-//! Which configurations a sweep runs over: `size=8K..1M,line=32,64,ways=1,2,4,8,policy=lru,fifo`, or the name of a set of them.
+//! Which configurations a sweep runs over: `size=8K..1M,line=32,64,ways=1,2,4,8,policy=lru,fifo`,
+//! or the name of a set of them.
 //!
-//! A field has a list of values; `a..b` stands for a, 2a, 4a, … b. All combinations are meant, but for those that cannot be: a set larger than
-//! the cache, or a size that is no multiple of a set.
+//! A field has a list of values; `a..b` stands for a, 2a, 4a, … b. All combinations are meant, but
+//! for those that cannot be: a set larger than the cache, or a size that is no multiple of a set.
 use crate::config::{Hierarchy, Level, Policy};
 use crate::draft::{parse_size, show_size, DEFAULT_LINE, DEFAULT_WAYS, SIZE_FORM};
 use crate::presets::METASIM26;
@@ -42,7 +43,8 @@ struct Fields {
 
 const FIELDS: [&str; 4] = ["size", "line", "ways", "policy"];
 
-/// One data cache for each configuration, named after its geometry, in the order sizes, lines, ways, policies.
+/// One data cache for each configuration, named after its geometry, in the order sizes, lines,
+/// ways, policies.
 pub fn configurations(text: &str) -> Result<Vec<Level>, SpecError> {
     if text == METASIM26.0 {
         let one = |&(size, line, ways): &(u64, u32, u32)| level(size, line, ways, Policy::Lru);

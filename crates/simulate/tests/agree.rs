@@ -8,7 +8,8 @@ use memtrail_simulate::config::{Holds, Inclusion, Policy, Shared};
 use memtrail_simulate::{Charge, Hierarchy, Level, LevelCounts, Options, Simulator};
 use proptest::prelude::*;
 
-/// The simulator under test, given loops whole if it takes them, and other accesses in batches of one thread each and of at most `most`.
+/// The simulator under test, given loops whole if it takes them, and other accesses in batches of
+/// one thread each and of at most `most`.
 fn simulator(hierarchy: &Hierarchy, stream: &Stream, options: Options, most: usize) -> Simulator {
     let mut simulator = Simulator::new(hierarchy, options).expect("a hierarchy that makes sense");
     for &(thread, space) in &stream.spaces {
@@ -37,7 +38,8 @@ fn takes_loop(simulator: &mut Simulator, thread: Thread, trips: u64, body: &[Loo
     simulator.wants().loops.is_some() && simulator.event(Event::Loop(run)) == Reply::skip(trips)
 }
 
-/// Hands a nest over as a replay does: the simulator is asked now and then whether to leave out iterations of the outer loop. Returns how many it left out.
+/// Hands a nest over as a replay does: the simulator is asked now and then whether to leave out
+/// iterations of the outer loop. Returns how many it left out.
 fn hand_over(simulator: &mut Simulator, nest: &Nest) -> u64 {
     let movers = nest.movers().filter(|_| simulator.wants().repeats);
     let repeat = Repeat {
@@ -194,7 +196,8 @@ proptest! {
     }
 }
 
-/// Pseudo-random accesses of four threads within `bytes`; every fourth is a write, some are prefetches or fetches.
+/// Pseudo-random accesses of four threads within `bytes`; every fourth is a write, some are
+/// prefetches or fetches.
 fn random_stream(accesses: usize, bytes: u64) -> Stream {
     let mut state = 1u64;
     let mut next = move || {
@@ -282,7 +285,8 @@ fn a_hierarchy_as_they_are_built() {
     same(&hierarchy, &random_stream(100_000, 1 << 20), false);
 }
 
-/// What has the shortest ways: one thread, levels of eight and sixteen ways and lines of 64 bytes; with and without prefetches, which end some of the ways.
+/// What has the shortest ways: one thread, levels of eight and sixteen ways and lines of 64 bytes;
+/// with and without prefetches, which end some of the ways.
 #[test]
 fn the_usual_levels() {
     let levels = [
@@ -347,7 +351,8 @@ fn write_backs_pass_by_a_level_into_an_exclusive_one() {
     same(&hierarchy, &random_stream(5_000, 512), true);
 }
 
-/// What is asked for by itself, level by level: in short batches, what a level misses often begins with a line that was written back to it.
+/// What is asked for by itself, level by level: in short batches, what a level misses often begins
+/// with a line that was written back to it.
 #[test]
 fn every_option_by_itself() {
     let hierarchy = Hierarchy::of(vec![Level::new("L1", 512, 64, 8), Level::new("L2", 1024, 64, 8)]);
@@ -373,7 +378,8 @@ fn every_option_by_itself() {
     }
 }
 
-/// Iterations are indeed left out, or the nests above would show nothing: a row of 64 lines, again and again, each time a row further on.
+/// Iterations are indeed left out, or the nests above would show nothing: a row of 64 lines, again
+/// and again, each time a row further on.
 #[test]
 fn iterations_of_a_nest_are_left_out() {
     let access = LoopAccess {

@@ -1,15 +1,16 @@
 //! The naive simulator on sequences that were worked out by hand.
 //!
-//! Each test is one rule of `docs/simulation.md` on caches of a few lines of 16 bytes; the comments say what happens access by access. These numbers
-//! come from reading the page, not from running anything.
+//! Each test is one rule of `docs/simulation.md` on caches of a few lines of 16 bytes; the comments
+//! say what happens access by access. These numbers come from reading the page, not from running
+//! anything.
 
 use memtrail_model::{Access, Kind, Point, Thread};
 use memtrail_naive::Naive;
 use memtrail_simulate::config::{Holds, Inclusion, Policy, Prefetch, Shared, Write};
 use memtrail_simulate::{Classes, Hierarchy, Level, LevelCounts, PointCounts, Requests};
 
-/// Accesses written as `KIND hex-address [:size] [@point] [/thread]`: `R40:4@1/2` reads 4 bytes at 0x40 at point 1 in thread 2.
-/// The size is 1, the point and the thread are 0 unless given.
+/// Accesses written as `KIND hex-address [:size] [@point] [/thread]`: `R40:4@1/2` reads 4 bytes at
+/// 0x40 at point 1 in thread 2. The size is 1, the point and the thread are 0 unless given.
 fn parse(text: &str) -> Vec<Access> {
     const MARKS: [char; 3] = [':', '@', '/'];
     let number = |word: &str, mark: char| -> Option<u32> {
@@ -87,9 +88,10 @@ fn fifo_evicts_what_came_first() {
 
 #[test]
 fn plru_follows_its_tree() {
-    // 0, 10, 20, 30 fill ways 0 to 3: the root points to the lower half, the lower node to way 0, the upper one to way 2.
-    // R0 turns the root up and the lower node to way 1. R40 goes to way 2 (20 leaves, though 10 was used before it), root down, upper node to way 3.
-    // R10 hits way 1: root up, lower node to way 0. R20 goes to way 3 (30 leaves): root down, upper node to way 2.
+    // 0, 10, 20, 30 fill ways 0 to 3: the root points to the lower half, the lower node to way 0,
+    // the upper one to way 2. R0 turns the root up and the lower node to way 1. R40 goes to way 2
+    // (20 leaves, though 10 was used before it), root down, upper node to way 3. R10 hits way 1:
+    // root up, lower node to way 0. R20 goes to way 3 (30 leaves): root down, upper node to way 2.
     // R30 goes to way 0 (0 leaves): root up, lower node to way 1. R0 goes to way 2 (40 leaves).
     let counts = run(policy(Policy::Plru, 4, 4), "R0 R10 R20 R30 R0 R40 R10 R20 R30 R0");
     assert_eq!(outcome(&counts[0]), (2, 8, 4));
@@ -97,7 +99,8 @@ fn plru_follows_its_tree() {
 
 #[test]
 fn random_picks_are_those_of_splitmix64() {
-    // Picks of set 0 mod 3 are 0, 1, 1, 1: 30 replaces 0, 0 replaces 10, 10 replaces 0, then 20 and 30 are there, 0 replaces 10.
+    // Picks of set 0 mod 3 are 0, 1, 1, 1: 30 replaces 0, 0 replaces 10, 10 replaces 0, then 20 and
+    // 30 are there, 0 replaces 10.
     let counts = run(policy(Policy::Random, 3, 3), "R0 R10 R20 R30 R0 R10 R20 R30 R0");
     assert_eq!(outcome(&counts[0]), (2, 7, 4));
     // Picks of set 1 mod 3 are 2, 1: 70 replaces 50, 50 replaces 30; 10 and 70 are there.
@@ -120,8 +123,9 @@ fn sets_need_not_be_a_power_of_two() {
 
 #[test]
 fn an_access_of_several_lines_counts_once() {
-    // R0e brings lines 0 and 1, the second time it touches nothing new. R1e finds line 1 and misses line 2, touching 20 and 21.
-    // R20 touches 22 and 23 for the first time; size 0 is 1, byte 0 is new.
+    // R0e brings lines 0 and 1, the second time it touches nothing new. R1e finds line 1 and misses
+    // line 2, touching 20 and 21. R20 touches 22 and 23 for the first time; size 0 is 1, byte 0 is
+    // new.
     let counts = run(vec![level("L1", 4, 4)], "Re:4 Re:4 R1e:4 R20:4 R0:0");
     let expected = PointCounts {
         hits: 3,
@@ -139,7 +143,8 @@ fn an_access_of_several_lines_counts_once() {
 
 #[test]
 fn lines_are_dealt_with_one_after_the_other() {
-    // One line: the second line of each access evicts the first. After R8:16 line 1 is there, so R18 hits; R8:16 misses line 0, which evicts line 1.
+    // One line: the second line of each access evicts the first. After R8:16 line 1 is there, so
+    // R18 hits; R8:16 misses line 0, which evicts line 1.
     let counts = run(vec![level("L1", 1, 1)], "R8:16 R18 R8:16");
     assert_eq!(outcome(&counts[0]), (1, 2, 3));
     // Line 0 left with bytes 8..16, line 1 with 10..18 and 18, line 0 with 8..16.
@@ -164,7 +169,8 @@ fn processes_have_their_own_memory() {
         false,
     );
     naive.set_space(1, 1);
-    // Two places called 0; what is called 2^47 is one; s * 2^48 + 0 written in full is the second process's 0.
+    // Two places called 0; what is called 2^47 is one; s * 2^48 + 0 written in full is the second
+    // process's 0.
     feed(&mut naive, "R0/0 R0/1 R800000000000/0 R800000000000/1 R1000000000000/0");
     assert_eq!(outcome(&naive.counts()[0]), (2, 3, 0));
 }
@@ -227,7 +233,8 @@ fn dirty_lines_are_written_back() {
 
 #[test]
 fn writes_go_through() {
-    // W0 reads the line from L2 and then writes 4 bytes to it; the second write hits both. Nothing is dirty when 10 evicts 0.
+    // W0 reads the line from L2 and then writes 4 bytes to it; the second write hits both. Nothing
+    // is dirty when 10 evicts 0.
     let through = Level {
         write: Write::Through,
         ..level("L1", 1, 1)
@@ -247,8 +254,8 @@ fn writes_go_through() {
 
 #[test]
 fn writes_that_miss_pass_by_a_level_that_does_not_allocate() {
-    // We:4 misses two lines: 2 bytes of each go on. R10 then misses L1 and finds line 1 in L2, where byte 10 was written.
-    // W14 hits L1: L2 does not see it. R20 evicts the dirty line 1.
+    // We:4 misses two lines: 2 bytes of each go on. R10 then misses L1 and finds line 1 in L2,
+    // where byte 10 was written. W14 hits L1: L2 does not see it. R20 evicts the dirty line 1.
     let no_allocate = Level {
         allocate: false,
         ..level("L1", 1, 1)
@@ -290,7 +297,8 @@ fn a_level_without_writes_drops_write_backs() {
         write: Write::None,
         ..level("L2", 2, 2)
     };
-    // R10 sends 0 back: that is no use of it, so R20 evicts 0 in L2 and 10 is still there at the end.
+    // R10 sends 0 back: that is no use of it, so R20 evicts 0 in L2 and 10 is still there at the
+    // end.
     let counts = run(vec![level("L1", 1, 1), none], "W0 R10 R20 R10");
     assert_eq!(
         (counts[1].traffic.writebacks_received, counts[1].traffic.writebacks),
@@ -302,8 +310,9 @@ fn a_level_without_writes_drops_write_backs() {
 #[test]
 fn write_backs_of_parts_are_completed() {
     let long = |name: &str, lines: u64, ways: u32| Level::new(name, lines * 64, 64, ways);
-    // R40: L2 evicts line 0 (owner 1), then L1 sends its dirty 0 back: L2 asks L3 for line 0, evicting line 1 (owner 2), and places it for owner 1.
-    // R80 makes L2 evict it: dirty, touched by nobody.
+    // R40: L2 evicts line 0 (owner 1), then L1 sends its dirty 0 back: L2 asks L3 for line 0,
+    // evicting line 1 (owner 2), and places it for owner 1. R80 makes L2 evict it: dirty, touched
+    // by nobody.
     let counts = run(
         vec![level("L1", 1, 1), long("L2", 1, 1), long("L3", 4, 4)],
         "W0@1 R40@2 R80@3",
@@ -352,7 +361,8 @@ fn write_backs_go_on() {
 
 #[test]
 fn an_inclusive_level_takes_lines_away_above() {
-    // L2 is direct-mapped: 40 evicts 0 there and so in L1; then 0 evicts 40, which is dirty in L1 and written back by L2.
+    // L2 is direct-mapped: 40 evicts 0 there and so in L1; then 0 evicts 40, which is dirty in L1
+    // and written back by L2.
     let inclusive = Level {
         inclusion: Inclusion::Inclusive,
         ..level("L2", 4, 1)
@@ -367,20 +377,23 @@ fn an_inclusive_level_takes_lines_away_above() {
 
 #[test]
 fn an_inclusive_level_takes_lines_of_other_sizes_away() {
-    // L2 has two lines of 64: 80 evicts lines 0 to 3 of L1's size, of which 0 and 30 are there; 40 stays.
+    // L2 has two lines of 64: 80 evicts lines 0 to 3 of L1's size, of which 0 and 30 are there; 40
+    // stays.
     let inclusive = Level {
         inclusion: Inclusion::Inclusive,
         ..Level::new("L2", 128, 64, 2)
     };
     let counts = run(vec![level("L1", 8, 8), inclusive], "R0 R30 R40 R80 R40 R30");
-    // R30 comes to L2 again, which evicts 40 to 7f: the second R40 was a hit in L1 that L2 has not seen.
+    // R30 comes to L2 again, which evicts 40 to 7f: the second R40 was a hit in L1 that L2 has not
+    // seen.
     assert_eq!(outcome(&counts[1]), (1, 4, 2));
     assert_eq!((outcome(&counts[0]), counts[0].traffic.invalidations), ((1, 5, 3), 3));
 }
 
 #[test]
 fn an_exclusive_level_holds_what_was_evicted_above() {
-    // R10 moves the dirty 0 out, R0 moves it up again and 10 out; R20 moves 0 out, R30 20 (10 is lost), R40 30 (0 is written back).
+    // R10 moves the dirty 0 out, R0 moves it up again and 10 out; R20 moves 0 out, R30 20 (10 is
+    // lost), R40 30 (0 is written back).
     let exclusive = Level {
         inclusion: Inclusion::Exclusive,
         ..level("L2", 2, 2)
@@ -405,7 +418,8 @@ fn an_exclusive_level_holds_what_was_evicted_above() {
 
 #[test]
 fn two_caches_above_an_exclusive_one_may_move_the_same_line_out() {
-    // Threads 0 and 1 bring in line 0; both move it out to the one L2: it is there once, with the bytes both touched and dirty.
+    // Threads 0 and 1 bring in line 0; both move it out to the one L2: it is there once, with the
+    // bytes both touched and dirty.
     let exclusive = Level {
         inclusion: Inclusion::Exclusive,
         shared: Shared::All,
@@ -422,7 +436,8 @@ fn two_caches_above_an_exclusive_one_may_move_the_same_line_out() {
 
 #[test]
 fn writes_that_pass_by_write_to_an_exclusive_level() {
-    // R10 moves 0 out; W0 is not placed in L1 and writes to 0 in L2, where it stays; W20 is in neither. R30 and R40 push 0 out of L2.
+    // R10 moves 0 out; W0 is not placed in L1 and writes to 0 in L2, where it stays; W20 is in
+    // neither. R30 and R40 push 0 out of L2.
     let l1 = Level {
         allocate: false,
         ..level("L1", 1, 1)
@@ -442,7 +457,8 @@ fn writes_that_pass_by_write_to_an_exclusive_level() {
 
 #[test]
 fn next_lines_are_prefetched() {
-    // R0 brings 10 and 20. R10 finds 10 for the first time: 20 is there, 30 comes. Again: nothing. R20: 40 comes.
+    // R0 brings 10 and 20. R10 finds 10 for the first time: 20 is there, 30 comes. Again: nothing.
+    // R20: 40 comes.
     let next = Level {
         prefetch: Prefetch::Next(2),
         ..level("L1", 8, 8)
@@ -460,7 +476,8 @@ fn next_lines_are_prefetched() {
 
 #[test]
 fn strides_are_prefetched() {
-    // The stride is known after 40 and confirmed by 80 and c0, which brings 100; 100 brings 140, 140 brings 180.
+    // The stride is known after 40 and confirmed by 80 and c0, which brings 100; 100 brings 140,
+    // 140 brings 180.
     let stride = Level {
         prefetch: Prefetch::Stride(1),
         ..level("L1", 16, 16)
@@ -527,7 +544,8 @@ fn instructions_and_data_take_their_own_ways() {
 
 #[test]
 fn misses_have_causes() {
-    // Two sets of one way. 20 evicts 0, 0 evicts 20 though two lines would hold both: conflict. 10 is new; 20 is not among the last two: capacity.
+    // Two sets of one way. 20 evicts 0, 0 evicts 20 though two lines would hold both: conflict. 10
+    // is new; 20 is not among the last two: capacity.
     let counts = run(vec![level("L1", 2, 1)], "R0 R20 R0 R10 R20");
     let classes = Classes {
         compulsory: 3,
@@ -551,7 +569,8 @@ fn the_first_line_missed_gives_the_cause() {
 
 #[test]
 fn only_the_bytes_that_the_program_touches_count_further_out() {
-    // L2 is asked for 16 bytes and told of one. R1 misses L1 after R20 and finds byte 1 untouched in L2, R0 finds byte 0 touched.
+    // L2 is asked for 16 bytes and told of one. R1 misses L1 after R20 and finds byte 1 untouched
+    // in L2, R0 finds byte 0 touched.
     let counts = run(
         vec![level("L1", 1, 1), Level::new("L2", 64, 64, 1)],
         "R0 R20 R1 R20 R0 R40",
@@ -583,7 +602,8 @@ fn a_line_that_moves_out_unused_is_still_a_prefetched_one() {
 
 #[test]
 fn an_access_of_two_lines_touches_a_longer_one_in_two_steps() {
-    // L2 is asked for line 0 and told of bytes e and f, then for line 1 and told of 10 and 11: a hit, and spatial.
+    // L2 is asked for line 0 and told of bytes e and f, then for line 1 and told of 10 and 11: a
+    // hit, and spatial.
     let counts = run(vec![level("L1", 4, 4), Level::new("L2", 64, 64, 1)], "Re:4");
     let total = counts[1].total();
     assert_eq!((total.hits, total.misses, total.spatial_hits), (1, 1, 1));
@@ -591,8 +611,9 @@ fn an_access_of_two_lines_touches_a_longer_one_in_two_steps() {
 
 #[test]
 fn evictions_of_what_is_missed_later_are_premature() {
-    // One line. R10@2 takes 0 of point 1 away, R0@1 misses it: premature, and takes 10 of point 2 away. P10 brings that back before
-    // it is missed, and takes 0 away: not premature. R0@3 misses 0: premature, by the point of the prefetch.
+    // One line. R10@2 takes 0 of point 1 away, R0@1 misses it: premature, and takes 10 of point 2
+    // away. P10 brings that back before it is missed, and takes 0 away: not premature. R0@3 misses
+    // 0: premature, by the point of the prefetch.
     let mut naive = Naive::new(&Hierarchy::of(vec![level("L1", 1, 1)]), true, false);
     naive.premature = true;
     feed(&mut naive, "R0@1 R10@2 R0@1 P10@4 R10@2 R0@3");
@@ -614,8 +635,9 @@ fn charged_to_all(levels: Vec<Level>, text: &str) -> Vec<LevelCounts> {
 
 #[test]
 fn evictions_are_charged_to_all_who_touched_the_line() {
-    // One line. 0 is brought in by 1 and found by 2, 1 and a prefetch of 5, which does not count; 3 evicts it. 10 has been touched by 3 alone, twice. 20 is brought in by a
-    // prefetch of 6, which owns it, and found by 7.
+    // One line. 0 is brought in by 1 and found by 2, 1 and a prefetch of 5, which does not count; 3
+    // evicts it. 10 has been touched by 3 alone, twice. 20 is brought in by a prefetch of 6, which
+    // owns it, and found by 7.
     let counts = charged_to_all(
         vec![level("L1", 1, 1)],
         "R0@1 W0@2 R0@1 P0@5 R10@3 R10@3 P20@6 R20@7 R30@8",
@@ -629,8 +651,9 @@ fn evictions_are_charged_to_all_who_touched_the_line() {
 
 #[test]
 fn users_move_with_a_line() {
-    // R10 moves 0 out with users 1 and 2. R0@4 finds it in L2, moves it up as its third user, and 10 out. R20 moves 0 out; R30 moves 20 out, for which 10 goes;
-    // R40 moves 30 out, for which 0 goes.
+    // R10 moves 0 out with users 1 and 2. R0@4 finds it in L2, moves it up as its third user, and
+    // 10 out. R20 moves 0 out; R30 moves 20 out, for which 10 goes; R40 moves 30 out, for which 0
+    // goes.
     let exclusive = Level {
         inclusion: Inclusion::Exclusive,
         ..level("L2", 2, 2)
@@ -654,7 +677,8 @@ fn users_move_with_a_line() {
 
 #[test]
 fn what_is_dirty_is_written_back_at_the_end() {
-    // Both lines are dirty in L1, and clean in L2: each is written back to L2 and from there to memory, for the point that brought it in.
+    // Both lines are dirty in L1, and clean in L2: each is written back to L2 and from there to
+    // memory, for the point that brought it in.
     let mut naive = Naive::new(&Hierarchy::of(vec![level("L1", 2, 2), level("L2", 4, 4)]), true, false);
     feed(&mut naive, "W0@1 R10@2 W10@3 R20@4");
     let writebacks = |naive: &Naive| naive.counts().iter().map(|l| l.traffic.writebacks).collect::<Vec<_>>();

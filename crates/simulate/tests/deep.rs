@@ -1,4 +1,5 @@
-//! Loops over loops over loops count what access by access counts, whatever is left out of them at any depth.
+//! Loops over loops over loops count what access by access counts, whatever is left out of them at
+//! any depth.
 
 use memtrail_model::{gcd, Access, AccessSink, Event, Kind, LoopAccess, LoopRun, Mover, Point, Repeat, Reply, Thread};
 use memtrail_naive::{without_idle_points, Naive};
@@ -55,7 +56,8 @@ fn expand(nodes: &[Node], around: &[u64], out: &mut Vec<Access>) {
     }
 }
 
-/// How the accesses of a loop move, of which the loops from `depth` on are `trips`, the outermost first.
+/// How the accesses of a loop move, of which the loops from `depth` on are `trips`, the outermost
+/// first.
 fn movers(nodes: &[Node], around: &[u64], trips: &[u64], out: &mut Vec<Mover>) {
     for node in nodes {
         match node {
@@ -243,7 +245,8 @@ fn columns_of_a_product_that_share_lines_are_left_out() {
 
 #[test]
 fn bytes_that_were_touched_before_are_not_spatial_again() {
-    // The third line of c has been touched in part, so that not all columns there do the same; and half of b is there already.
+    // The third line of c has been touched in part, so that not all columns there do the same; and
+    // half of b is there already.
     let mut nodes = vec![
         site(9, Kind::Read, (3 << 20) + 128 + 24, [0; DEEPEST]),
         Node::Loop(5, vec![site(8, Kind::Write, (2 << 20) + 32, [896, 0, 0])]),
@@ -264,7 +267,8 @@ fn bytes_that_were_touched_before_are_not_spatial_again() {
 
 #[test]
 fn lines_that_were_touched_in_part_are_not_taken_for_whole() {
-    // All fits. Of each line of b the first half has been touched: its columns are not spatial, but the others are.
+    // All fits. Of each line of b the first half has been touched: its columns are not spatial, but
+    // the others are.
     let half = Node::Site(Site {
         point: 9,
         kind: Kind::Write,
@@ -282,7 +286,9 @@ fn lines_that_were_touched_in_part_are_not_taken_for_whole() {
     assert_eq!(agree(&hierarchy, &nodes, Options::default()), 0);
 }
 
-/// A factorisation in place, without its last steps: row k is subtracted from all behind it. `ahead`: the head of each row is computed at the end of the iteration before, as a recording may have it.
+/// A factorisation in place, without its last steps: row k is subtracted from all behind it.
+/// `ahead`: the head of each row is computed at the end of the iteration before, as a recording may
+/// have it.
 fn factorisation(n: u64, row: i64, steps: u64, ahead: bool) -> Vec<Node> {
     let mut nodes = Vec::new();
     for k in 0..steps {
@@ -353,7 +359,8 @@ fn rows_that_go_by_a_row_that_stays_are_left_out() {
 
 #[test]
 fn lines_that_are_there_already_are_not_missed() {
-    // The first rows have just been written; or rows in the middle, which have gone before it is their turn, or have not.
+    // The first rows have just been written; or rows in the middle, which have gone before it is
+    // their turn, or have not.
     let hierarchy = Hierarchy::of(vec![Level::new("L1", 8 * 4 * 64, 64, 4)]);
     for from in [0, 1, 2, 3, 5, 8, 20, 60] {
         let written = Node::Loop(16, vec![site(7, Kind::Write, (1 << 20) + from * 616 + 16, [64, 0, 0])]);
@@ -369,7 +376,8 @@ fn lines_that_are_there_already_are_not_missed() {
 
 #[test]
 fn rows_that_others_come_to_are_not_new() {
-    // Two rows go towards each other, apart from each other, or the one after the other; or come to the one that stays.
+    // Two rows go towards each other, apart from each other, or the one after the other; or come to
+    // the one that stays.
     let hierarchy = Hierarchy::of(vec![Level::new("L1", 8 * 8 * 64, 64, 8)]);
     for (from, row) in [
         (0, -616),
@@ -462,7 +470,8 @@ fn rows_with_gaps_are_not_taken_for_whole() {
 
 #[test]
 fn lines_that_only_one_of_two_rows_uses_count_once() {
-    // Rows overlap, and each passes over lines that the one before or behind it uses: the last one's are used by none.
+    // Rows overlap, and each passes over lines that the one before or behind it uses: the last
+    // one's are used by none.
     let hierarchy = Hierarchy::of(vec![Level::new("L1", 6 * 16 * 64, 64, 16)]);
     for (row, trips) in [(-576, 38), (576, 38), (-576, 60), (-640, 60)] {
         for old in 0..6 {
@@ -480,7 +489,8 @@ fn lines_that_only_one_of_two_rows_uses_count_once() {
 
 #[test]
 fn sets_that_no_row_comes_to_stay_as_they_are() {
-    // Rows are as far apart as the cache is large: they are in the same sets, and in the others is what is right of them.
+    // Rows are as far apart as the cache is large: they are in the same sets, and in the others is
+    // what is right of them.
     let hierarchy = Hierarchy::of(vec![Level::new("L1", 32 * 4 * 64, 64, 4)]);
     let rows = (1 << 20) + (100 << 11);
     for (row, length, least) in [

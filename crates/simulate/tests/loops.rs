@@ -120,7 +120,8 @@ fn lines_in_common_are_not_confused() {
 
 #[test]
 fn the_last_use_of_a_line_is_that_of_the_last_access_on_it() {
-    // The first comes to the line of the third in the last iteration, and uses it before the third does.
+    // The first comes to the line of the third in the last iteration, and uses it before the third
+    // does.
     let body = vec![
         access(0, Kind::Read, 64 * 100 + 8, -8),
         access(1, Kind::Read, 0, 8),
@@ -185,7 +186,8 @@ fn a_body() -> impl Strategy<Value = Vec<LoopAccess>> {
     })
 }
 
-/// Accesses of a few neighbours that move alike, each by its size, and of some that stay or move otherwise.
+/// Accesses of a few neighbours that move alike, each by its size, and of some that stay or move
+/// otherwise.
 fn neighbours() -> impl Strategy<Value = Vec<LoopAccess>> {
     let one = (
         0u64..24,

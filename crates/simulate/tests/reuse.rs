@@ -144,7 +144,8 @@ fn reads(addresses: impl IntoIterator<Item = u64>) -> Vec<Access> {
 
 #[test]
 fn far_distances_after_many_moves() {
-    // A walk over 50,000 lines, three times over, and on the way every tenth line again from the middle of what is there.
+    // A walk over 50,000 lines, three times over, and on the way every tenth line again from the
+    // middle of what is there.
     let round = |_| {
         (0..50_000u64)
             .flat_map(|i| [Some(i), (i % 10 == 0).then_some(i / 2)])
@@ -163,7 +164,8 @@ fn far_distances_after_many_moves() {
 
 #[test]
 fn buckets_are_powers_of_two_in_parts() {
-    // Ten lines in a row and again: ten at distance 9; then the last three backwards: 0 again, 1, 2.
+    // Ten lines in a row and again: ten at distance 9; then the last three backwards: 0 again, 1,
+    // 2.
     let mut reuse = Reuse::new(64).unwrap();
     feed(
         &mut reuse,

@@ -106,7 +106,8 @@ fn configs() -> impl Strategy<Value = Vec<SweepConfig>> {
     prop::collection::vec(config(), 1..14)
 }
 
-/// A few arrays, gone through together, again and again: places in the first iteration, how far they move, and iterations.
+/// A few arrays, gone through together, again and again: places in the first iteration, how far
+/// they move, and iterations.
 fn rounds() -> impl Strategy<Value = Vec<Vec<Access>>> {
     let place = (
         0u64..4,
@@ -238,7 +239,8 @@ fn more_pages_in_use_than_have_short_numbers() {
 
 #[test]
 fn one_set_of_very_many_ways() {
-    // Rounds over more and more lines: some caches are too small for each, and lines come back after having been forgotten.
+    // Rounds over more and more lines: some caches are too small for each, and lines come back
+    // after having been forgotten.
     let rounds = (1..12u64).flat_map(|round| (0..round * 350).map(move |i| i * 64 + round % 3 * 4096));
     let stream = [reads(rounds, 8), reads(scattered(6_000, 1 << 18), 80)];
     let mut configs: Vec<SweepConfig> = Vec::new();

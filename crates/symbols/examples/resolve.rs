@@ -1,6 +1,7 @@
 //! What resolving costs: time and peak memory for one program.
 //!
-//! usage: resolve PROGRAM [ADDRESSES]     resolves so many addresses, spread evenly over the code, then all variables
+//! usage: resolve PROGRAM [ADDRESSES]     resolves so many addresses, spread evenly over the code,
+//! then all variables
 use memtrail_symbols::{Disk, Options, Store, Symbols};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;

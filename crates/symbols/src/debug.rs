@@ -1,9 +1,12 @@
-//! The debug information of one module: its sections, its units, and the pieces that lie in other files.
+//! The debug information of one module: its sections, its units, and the pieces that lie in other
+//! files.
 //!
-//! **Idea.** Entries refer to each other across units and files. A [`Die`] says where an entry is: in which file (the module's own, the
-//! supplementary one, or a split unit), in which unit, at which offset. Units are parsed when they are asked for; a few are kept.
+//! **Idea.** Entries refer to each other across units and files. A [`Die`] says where an entry is:
+//! in which file (the module's own, the supplementary one, or a split unit), in which unit, at
+//! which offset. Units are parsed when they are asked for; a few are kept.
 //!
-//! **Invariant.** Nothing here is built for the module as a whole but a list of unit offsets, and what `addr2line` needs to find a unit by address.
+//! **Invariant.** Nothing here is built for the module as a whole but a list of unit offsets, and
+//! what `addr2line` needs to find a unit by address.
 use crate::elf::{Elf, Tls};
 use crate::find::Search;
 use crate::reason::Reason;
@@ -27,7 +30,8 @@ pub(crate) type FileIndex = u32;
 pub(crate) const OWN: FileIndex = 0;
 pub(crate) const SUPPLEMENTARY: FileIndex = 1;
 
-/// Where a unit is within its file: the section, `.debug_info` or `.debug_types`, and the offset there.
+/// Where a unit is within its file: the section, `.debug_info` or `.debug_types`, and the offset
+/// there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UnitKey {
     section: SectionId,
@@ -162,7 +166,8 @@ impl<'s> Debug<'s> {
         })
     }
 
-    /// An offset in the thread-local block. In split units GCC gives the address in its template instead.
+    /// An offset in the thread-local block. In split units GCC gives the address in its template
+    /// instead.
     pub fn in_tls(&self, value: u64) -> u64 {
         let inside = |tls: &Tls| {
             value

@@ -14,7 +14,8 @@ impl cpp_demangle::DemangleWrite for Bounded {
     }
 }
 
-/// C++ without parameters and return type, Rust without hash, Fortran modules as `module::name`; anything else as it is.
+/// C++ without parameters and return type, Rust without hash, Fortran modules as `module::name`;
+/// anything else as it is.
 pub fn demangle(name: &[u8]) -> String {
     let plain = String::from_utf8_lossy(name);
     if let Some((module, procedure)) = plain.strip_prefix("__").and_then(|rest| rest.split_once("_MOD_")) {
@@ -61,7 +62,8 @@ mod tests {
         assert_eq!(demangle(b"\xff"), "\u{fffd}");
     }
 
-    /// `f<X<int, int>, X<X<int, int>, X<int, int>>, …>`: each argument refers twice to the one before.
+    /// `f<X<int, int>, X<X<int, int>, X<int, int>>, …>`: each argument refers twice to the one
+    /// before.
     fn doubling(arguments: usize) -> String {
         let digits = b"123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
         let twice = digits.iter().take(arguments).map(|&digit| {

@@ -1,9 +1,11 @@
 //! ELF files: segments, sections, symbols, notes and links to debug files.
 //!
-//! **Idea.** A file is read piece by piece, as pieces are asked for: of a program whose debug information is never looked at, nothing but
-//! headers and the symbol table is read. What was read, or decompressed, stays in the [`Store`] that everything borrows from.
+//! **Idea.** A file is read piece by piece, as pieces are asked for: of a program whose debug
+//! information is never looked at, nothing but headers and the symbol table is read. What was read,
+//! or decompressed, stays in the [`Store`] that everything borrows from.
 //!
-//! **Invariant.** What is allocated is bounded by what the files hold: sizes that a file merely claims are not believed.
+//! **Invariant.** What is allocated is bounded by what the files hold: sizes that a file merely
+//! claims are not believed.
 use crate::reason::{BuildId, Reason};
 use object::elf::{self, FileHeader64, ProgramHeader64, SectionHeader64, Sym64};
 use object::endian::LittleEndian as Le;
@@ -55,7 +57,8 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Where the block of an *executable* begins, as an offset (negative) from the thread pointer, `fs:0`. Libraries lie elsewhere.
+    /// Where the block of an *executable* begins, as an offset (negative) from the thread pointer,
+    /// `fs:0`. Libraries lie elsewhere.
     pub fn executable_offset(&self) -> i64 {
         let align = self.align.max(1);
         // The ABI wants block and variables aligned alike, even if the template itself is not.

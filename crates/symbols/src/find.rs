@@ -1,10 +1,12 @@
 //! Where files are: programs, their debug information, and sources.
 //!
-//! **Problem.** A recording names files as they were where it was made. Their debug information lies beside them, in a tree of its own
-//! by path or by build id, or in pieces; and all of it may have been moved to another machine.
+//! **Problem.** A recording names files as they were where it was made. Their debug information
+//! lies beside them, in a tree of its own by path or by build id, or in pieces; and all of it may
+//! have been moved to another machine.
 //!
-//! **Idea.** This module only knows names; [`Files`] opens them. Each question has an ordered list of candidates, and a candidate counts only
-//! if it proves that it belongs: by build id, by checksum or by the id of a split unit.
+//! **Idea.** This module only knows names; [`Files`] opens them. Each question has an ordered list
+//! of candidates, and a candidate counts only if it proves that it belongs: by build id, by
+//! checksum or by the id of a split unit.
 use crate::elf::{Elf, Input, Store};
 use crate::reason::{BuildId, Reason};
 use std::ffi::OsStr;
@@ -87,7 +89,8 @@ impl<'s> Search<'s> {
         })
     }
 
-    /// The first candidate that is there and accepted. Otherwise why not: of candidates that are there first.
+    /// The first candidate that is there and accepted. Otherwise why not: of candidates that are
+    /// there first.
     fn first<T>(
         &self,
         candidates: &[PathBuf],

@@ -1,7 +1,8 @@
 //! Where the frame of a function is, at each of its instructions.
 //!
-//! **Idea.** The *canonical frame address* (CFA) is the value of the stack pointer before the call, and stays the same throughout it. The unwind tables tell, for
-//! each instruction, by which register it is found. They also tell where functions begin and end, even if nothing else does.
+//! **Idea.** The *canonical frame address* (CFA) is the value of the stack pointer before the call,
+//! and stays the same throughout it. The unwind tables tell, for each instruction, by which
+//! register it is found. They also tell where functions begin and end, even if nothing else does.
 use crate::debug::Reader;
 use crate::elf::Elf;
 use gimli::{BaseAddresses, Reader as _, UnwindSection};

@@ -1,15 +1,18 @@
 //! Names for addresses, from ELF and DWARF.
 //!
-//! **Problem.** A recording knows instructions as offsets in files and data as addresses. People know functions, lines, variables and the expressions
-//! that they wrote.
+//! **Problem.** A recording knows instructions as offsets in files and data as addresses. People
+//! know functions, lines, variables and the expressions that they wrote.
 //!
-//! **Idea.** Names are looked up late, in the files that were recorded or in their debug information, wherever that is, and only for what is asked about.
-//! Each answer is the best there is, with a [`Reason`] if it is not the whole one: lines need debug information, functions at least symbols.
+//! **Idea.** Names are looked up late, in the files that were recorded or in their debug
+//! information, wherever that is, and only for what is asked about. Each answer is the best there
+//! is, with a [`Reason`] if it is not the whole one: lines need debug information, functions at
+//! least symbols.
 //!
-//! **Caller's duties.** A [`Store`] outlives the [`Symbols`]. Addresses in questions are those that the linker gave ([`Module::to_vaddr`]), not
-//! those at which a module ran.
+//! **Caller's duties.** A [`Store`] outlives the [`Symbols`]. Addresses in questions are those that
+//! the linker gave ([`Module::to_vaddr`]), not those at which a module ran.
 //!
-//! **Invariants.** I/O is behind [`Files`] alone. No input makes this panic or allocate out of proportion to its size.
+//! **Invariants.** I/O is behind [`Files`] alone. No input makes this panic or allocate out of
+//! proportion to its size.
 //!
 //! Not for: recordings, reports, or finding out what is mapped where.
 //!

@@ -1,10 +1,13 @@
 //! Which loads the address of an access comes from.
 //!
-//! **Problem.** `a[b[i]]` and `a[random()]` look alike in their addresses. They differ in their code: the first has the index from memory.
+//! **Problem.** `a[b[i]]` and `a[random()]` look alike in their addresses. They differ in their
+//! code: the first has the index from memory.
 //!
-//! **Idea.** Along instructions that run one after the other, each general register has the loads that its value comes from: a load of its own, or those of the registers that it
-//! was made of by copying, extending, adding, subtracting, shifting and masking. Anything else, and what a register holds at the beginning, comes from no load that is known. So the answer
-//! may miss a load but never has one that the address does not depend on.
+//! **Idea.** Along instructions that run one after the other, each general register has the loads
+//! that its value comes from: a load of its own, or those of the registers that it was made of by
+//! copying, extending, adding, subtracting, shifting and masking. Anything else, and what a
+//! register holds at the beginning, comes from no load that is known. So the answer may miss a load
+//! but never has one that the address does not depend on.
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
 /// More loads than this that make one address are not told.
@@ -56,7 +59,8 @@ impl Registers {
         }
     }
 
-    /// Runs the instruction that `bytes` are, which stands at `pc`. Returns the loads that the addresses of its explicit operands come from.
+    /// Runs the instruction that `bytes` are, which stands at `pc`. Returns the loads that the
+    /// addresses of its explicit operands come from.
     pub fn run(&mut self, bytes: &[u8], pc: u64) -> Vec<u64> {
         let instruction = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE).decode();
         let address = self.joined(instruction.memory_base(), instruction.memory_index());
@@ -147,7 +151,8 @@ mod tests {
             &[0x8b, 0x02],
         ];
         assert_eq!(behind_last(&[&[LOAD_INDEX][..], &made].concat()), [0]);
-        // A pointer of a place in memory, and an index: mov rdx, [rbp-8]; lea rax, [rdx+rax*4]; mov eax, [rax]
+        // A pointer of a place in memory, and an index: mov rdx, [rbp-8]; lea rax, [rdx+rax*4]; mov
+        // eax, [rax]
         let both: [&[u8]; 4] = [
             LOAD_INDEX,
             &[0x48, 0x8b, 0x55, 0xf8],

@@ -1,7 +1,8 @@
 //! Functions, and the variables in their frames.
 //!
-//! **Idea.** Compilers describe locals relative to a register or to the CFA. As it is known by which register the CFA is found, both can be told relative to
-//! the CFA. What a function has is read once; where it is, for each instruction that is asked about.
+//! **Idea.** Compilers describe locals relative to a register or to the CFA. As it is known by
+//! which register the CFA is found, both can be told relative to the CFA. What a function has is
+//! read once; where it is, for each instruction that is asked about.
 use crate::debug::{text, Debug, Die, Parsed, Reader, Value};
 use crate::frames::Cfa;
 use crate::types::{Type, Types};
@@ -116,7 +117,8 @@ pub(crate) enum Scope {
     Function,
 }
 
-/// The variables of a function, and the blocks they are in; where they are depends on the instruction.
+/// The variables of a function, and the blocks they are in; where they are depends on the
+/// instruction.
 pub(crate) struct Body<'s> {
     frame_base: Option<Value<'s>>,
     /// The first is the function; others follow those that they are in.
@@ -198,7 +200,8 @@ impl<'s> Body<'s> {
         let mut locals: Vec<&Described<'s>> = self.locals.iter().filter(|local| open[local.block]).collect();
         locals.sort_by_key(|local| -self.blocks[local.block].depth);
         let described = locals.into_iter().map(|local| {
-            // Lists say where a variable is in its own scope; outside, only a place for good counts.
+            // Lists say where a variable is in its own scope; outside, only a place for good
+            // counts.
             let listed = !matches!(local.location, Some(AttributeValue::Exprloc(_)));
             let location = local.location.filter(|_| scope == Scope::Here || !listed);
             let home = location

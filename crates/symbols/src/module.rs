@@ -15,8 +15,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
-/// A function that an instruction is in, and the line it was made from. Of functions that were inlined, the line is the callee's, and the next frame's
-/// that of the call.
+/// A function that an instruction is in, and the line it was made from. Of functions that were
+/// inlined, the line is the callee's, and the next frame's that of the call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     pub function: Option<String>,
@@ -55,7 +55,8 @@ pub struct Location {
 }
 
 impl Location {
-    /// The frame that a user would look for: the innermost that is not of a library, or else the innermost.
+    /// The frame that a user would look for: the innermost that is not of a library, or else the
+    /// innermost.
     pub fn user_frame(&self) -> Option<&Frame> {
         let own = self
             .frames
@@ -133,8 +134,8 @@ impl<'s> Module<'s> {
         &self.elf.build_id
     }
 
-    /// What is loaded, in the order of the file. A module runs at these addresses and a bias: that of a mapping's begin is its address, less the
-    /// `vaddr` that its file offset has here.
+    /// What is loaded, in the order of the file. A module runs at these addresses and a bias: that
+    /// of a mapping's begin is its address, less the `vaddr` that its file offset has here.
     pub fn segments(&self) -> &[Segment] {
         &self.elf.segments
     }
@@ -447,7 +448,8 @@ impl<'s> Module<'s> {
         code::decode(self.elf.bytes_at(pc, LONGEST)?, pc)
     }
 
-    /// The local that an operand of the instruction at `pc` is in, if it is addressed from the frame, and how far inside.
+    /// The local that an operand of the instruction at `pc` is in, if it is addressed from the
+    /// frame, and how far inside.
     pub fn local_of(&self, pc: u64, operand: &Operand) -> Option<(Local, u64)> {
         let Operand {
             base: Some(register),

@@ -1,13 +1,18 @@
 //! Names for reference points, and the source expressions they stand for.
 //!
-//! **Problem.** A line such as `xx[i][j] = xy[i][k] * xz[k][j] + xx[i][j]` makes several accesses. Which instruction is which expression, no table tells.
+//! **Problem.** A line such as `xx[i][j] = xy[i][k] * xz[k][j] + xx[i][j]` makes several accesses.
+//! Which instruction is which expression, no table tells.
 //!
-//! **Idea.** Each point has expressions of its line as candidates, and what is known about it leaves fewer and fewer: whether it reads or writes; the variable that was
-//! accessed, by its address; the column of its instruction. Candidates that differ only in constants (`b[i-1][k]`, `b[i][k]`) are in the order of the addresses. What is
-//! still open is taken in the order of evaluation if there are as many points as candidates, and is otherwise left open: `b[i-1][k] | b[i][k]`.
+//! **Idea.** Each point has expressions of its line as candidates, and what is known about it
+//! leaves fewer and fewer: whether it reads or writes; the variable that was accessed, by its
+//! address; the column of its instruction. Candidates that differ only in constants (`b[i-1][k]`,
+//! `b[i][k]`) are in the order of the addresses. What is still open is taken in the order of
+//! evaluation if there are as many points as candidates, and is otherwise left open:
+//! `b[i-1][k] | b[i][k]`.
 //!
-//! **Names** are METRIC's: the data's name, the kind of access, and the point's position, from 0, among all points of its function in the
-//! order of the machine code: `xy_Read_0`, `xz_Read_1`, `xx_Read_2`, `xx_Write_3`.
+//! **Names** are METRIC's: the data's name, the kind of access, and the point's position, from 0,
+//! among all points of its function in the order of the machine code: `xy_Read_0`, `xz_Read_1`,
+//! `xx_Read_2`, `xx_Write_3`.
 mod matching;
 
 use crate::scan::{Expression, Language, Source};
@@ -25,7 +30,8 @@ pub enum Access {
 /// What a point accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// A variable, global or local, and the way into it with empty subscripts: `m.xz[][]`. `direct`: the instruction names it, so that no pointer is in between.
+    /// A variable, global or local, and the way into it with empty subscripts: `m.xz[][]`.
+    /// `direct`: the instruction names it, so that no pointer is in between.
     Variable { pattern: String, direct: bool },
     /// Something that is reached through a pointer.
     Object {
@@ -41,7 +47,8 @@ pub enum Data {
     Other,
 }
 
-/// Something by which points of one expression, but for constants, are ordered: the lowest address accessed, or displacements to the same registers.
+/// Something by which points of one expression, but for constants, are ordered: the lowest address
+/// accessed, or displacements to the same registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// Positions with different keys cannot be compared.
@@ -70,11 +77,13 @@ pub struct Reference {
     pub source: Option<String>,
     /// Nothing had to be guessed.
     pub certain: bool,
-    /// The variable, or the pointer, and the way from there, whether there is a source or not: `m.xz[][]`.
+    /// The variable, or the pointer, and the way from there, whether there is a source or not:
+    /// `m.xz[][]`.
     pub variable: Option<String>,
 }
 
-/// Names the points of one function, given in the order of its code. `text` gives source files as far as they are there.
+/// Names the points of one function, given in the order of its code. `text` gives source files as
+/// far as they are there.
 pub fn references(points: &[Point], text: impl Fn(&str) -> Option<Rc<str>>) -> Vec<Reference> {
     let mut lines = Expressions::default();
     lines.read(points, text);
@@ -133,7 +142,8 @@ impl Expressions {
         Some((file, line, self.known.get(&(file, line))?))
     }
 
-    /// Code that was moved has the line of where it went: what else in the function is to the same variable?
+    /// Code that was moved has the line of where it went: what else in the function is to the same
+    /// variable?
     fn elsewhere(&self, point: &Point) -> Option<Found> {
         let Data::Variable { pattern, .. } = &point.data else {
             return None;

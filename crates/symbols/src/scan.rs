@@ -1,13 +1,17 @@
 //! The expressions of a source line that access memory.
 //!
-//! **Problem.** Debug information says which line an instruction comes from, not which expression. To tell `xy[i][k]` from `xz[k][j]`, the line has to
-//! be read, in whatever language it is, without its declarations, and with macros unexpanded.
+//! **Problem.** Debug information says which line an instruction comes from, not which expression.
+//! To tell `xy[i][k]` from `xz[k][j]`, the line has to be read, in whatever language it is, without
+//! its declarations, and with macros unexpanded.
 //!
-//! **Idea.** Operands look alike in C, C++ and Rust (`a[i].b->c`, `*p`) and simple enough in Fortran (`a(i, j)%b`) to be found without a grammar of
-//! the rest: what is not an operand is an operator or a keyword, and is passed over. Of each operand come all accesses it may stand for: those of its subscripts, the
-//! pointers on its way, and itself. Whether `a[i]` reads a pointer `a` first, only its type would tell; such prefixes are given as *partial*.
+//! **Idea.** Operands look alike in C, C++ and Rust (`a[i].b->c`, `*p`) and simple enough in
+//! Fortran (`a(i, j)%b`) to be found without a grammar of the rest: what is not an operand is an
+//! operator or a keyword, and is passed over. Of each operand come all accesses it may stand for:
+//! those of its subscripts, the pointers on its way, and itself. Whether `a[i]` reads a pointer `a`
+//! first, only its type would tell; such prefixes are given as *partial*.
 //!
-//! **Invariant.** Any text is scanned in time and depth proportional to its length and bounded; what is not understood is left out.
+//! **Invariant.** Any text is scanned in time and depth proportional to its length and bounded;
+//! what is not understood is left out.
 mod declared;
 mod lex;
 
@@ -57,7 +61,8 @@ pub struct Expression {
     pub line: u32,
     /// From 1, in bytes.
     pub columns: Range<u32>,
-    /// The constants that are added in subscripts, and the text with the others: `b[i-1][k]` is `b[i][k]` and [-1, 0].
+    /// The constants that are added in subscripts, and the text with the others: `b[i-1][k]` is
+    /// `b[i][k]` and [-1, 0].
     pub constants: Vec<i64>,
     pub skeleton: String,
 }
@@ -74,7 +79,8 @@ impl<'t> Source<'t> {
         Source { lines, language }
     }
 
-    /// The operands of the statement around a line (counted from 1), in the order in which they are evaluated.
+    /// The operands of the statement around a line (counted from 1), in the order in which they are
+    /// evaluated.
     pub fn expressions(&self, line: u32) -> Vec<Expression> {
         let Some(range) = lex::statement(&self.lines, line, self.language) else {
             return Vec::new();
@@ -271,7 +277,8 @@ impl<'t> Scanner<'t> {
         self.at += 1;
     }
 
-    /// One operand with its prefixes. Gives the write that it makes when the rest has been evaluated.
+    /// One operand with its prefixes. Gives the write that it makes when the rest has been
+    /// evaluated.
     fn operand(&mut self) -> Option<Expression> {
         let mut prefixes: Vec<(&str, Token)> = Vec::new();
         loop {

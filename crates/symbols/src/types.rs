@@ -1,7 +1,8 @@
 //! Types of variables, and the way into them: `grid[3][7].pos.x`.
 //!
-//! **Idea.** A type is a tree of what it is made of. Where it points to something, the tree ends: so it is finite, and shared between all variables
-//! that have the type. Typedefs and qualifiers are looked through; the outermost typedef's name is kept.
+//! **Idea.** A type is a tree of what it is made of. Where it points to something, the tree ends:
+//! so it is finite, and shared between all variables that have the type. Typedefs and qualifiers
+//! are looked through; the outermost typedef's name is kept.
 use crate::debug::{text, Debug, Die, Parsed, Value};
 use gimli::AttributeValue;
 use std::cell::RefCell;
@@ -30,7 +31,8 @@ pub enum Shape {
         dims: Vec<Dim>,
         /// The first index runs fastest, as in Fortran.
         column_major: bool,
-        /// The variable is a descriptor of an array that lies elsewhere: allocatable, pointer, assumed shape.
+        /// The variable is a descriptor of an array that lies elsewhere: allocatable, pointer,
+        /// assumed shape.
         descriptor: bool,
     },
     /// Also classes and unions.
@@ -79,8 +81,8 @@ impl Type {
         }
     }
 
-    /// The path from a variable of this type, called `name`, to what is `offset` bytes inside. Without `indices`, subscripts are left empty:
-    /// all elements have the same path then.
+    /// The path from a variable of this type, called `name`, to what is `offset` bytes inside.
+    /// Without `indices`, subscripts are left empty: all elements have the same path then.
     pub fn path(&self, name: &str, offset: u64, indices: bool) -> String {
         let mut out = name.to_string();
         let (mut ty, mut offset) = (self, offset);
@@ -271,7 +273,8 @@ impl Types {
         entry.children(|child| {
             let base = child.tag == gimli::DW_TAG_inheritance;
             let member = child.tag == gimli::DW_TAG_member;
-            // Members without an offset: of a union, or, if declared only, of the class and not of its objects.
+            // Members without an offset: of a union, or, if declared only, of the class and not of
+            // its objects.
             if (!base && !member) || child.declaration {
                 return;
             }
@@ -342,7 +345,8 @@ struct Entry<'d, 's> {
     count: Option<u64>,
     stride: Option<u64>,
     member_offset: Option<u64>,
-    /// Of a bit field: its width, and where it begins, from the struct's begin or, as DWARF 3 had it, from its storage's end.
+    /// Of a bit field: its width, and where it begins, from the struct's begin or, as DWARF 3 had
+    /// it, from its storage's end.
     bits: Option<u64>,
     first_bit: Option<u64>,
     bits_before: Option<u64>,
@@ -454,7 +458,8 @@ impl<'d, 's> Entry<'d, 's> {
 
 fn signed(value: &Value<'_>) -> Option<i64> {
     match value {
-        // Fortran and Ada have bounds below zero; a 4- or 8-byte form says by its width what is meant.
+        // Fortran and Ada have bounds below zero; a 4- or 8-byte form says by its width what is
+        // meant.
         AttributeValue::Data4(v) => Some(i64::from(*v as i32)),
         AttributeValue::Data8(v) => Some(*v as i64),
         AttributeValue::Sdata(v) => Some(*v),

@@ -1,9 +1,12 @@
-//! Variables with a fixed place: globals, statics of files and functions, members of COMMON blocks, thread-locals.
+//! Variables with a fixed place: globals, statics of files and functions, members of COMMON blocks,
+//! thread-locals.
 //!
-//! **Problem.** They are scattered over all entries of all units, and most entries are something else.
+//! **Problem.** They are scattered over all entries of all units, and most entries are something
+//! else.
 //!
-//! **Idea.** One pass over the raw entries. Of an entry that may give a variable its qualified name, only a [`Node`] is kept (its parent and where its
-//! name is), and names are put together for the few entries that have a place. What debug information does not tell of, symbols do.
+//! **Idea.** One pass over the raw entries. Of an entry that may give a variable its qualified
+//! name, only a [`Node`] is kept (its parent and where its name is), and names are put together for
+//! the few entries that have a place. What debug information does not tell of, symbols do.
 use crate::debug::{text, Debug, Parsed, Reader, Value};
 use crate::demangle::demangle;
 use crate::elf::{Symbol, SymbolKind};
@@ -39,7 +42,8 @@ impl Variable {
         short(&self.name)
     }
 
-    /// The way to what is `offset` bytes inside: `grid[3][7].pos.x`; without `indices` `grid[][].pos.x`.
+    /// The way to what is `offset` bytes inside: `grid[3][7].pos.x`; without `indices`
+    /// `grid[][].pos.x`.
     pub fn describe(&self, offset: u64, indices: bool) -> String {
         match &self.ty {
             Some(ty) => ty.path(&self.name, offset, indices),
@@ -316,7 +320,8 @@ fn sort(variables: &mut [Variable]) {
     variables.sort_by(|a, b| (a.place, b.size, &a.name).cmp(&(b.place, a.size, &b.name)));
 }
 
-/// The variable at a place: of several, the one that begins last, then the smallest that is not empty.
+/// The variable at a place: of several, the one that begins last, then the smallest that is not
+/// empty.
 pub(crate) fn find(variables: &[Variable], place: Place) -> Option<&Variable> {
     // Variables rarely overlap (COMMON blocks may); how far back to look is bounded.
     const BACK: usize = 32;

@@ -1,15 +1,16 @@
 //! Which functions only pass on what an allocator gives them.
 //!
-//! An object is what the program asked for where it asked for it, and that is seldom the call of malloc itself: it is in
-//! a function that checks for failure, in `operator new`, in a container. Calls from such functions do not count in an
-//! object's call path: those that the user names, those whose name says that they allocate, and code of a language's
-//! library. Functions that were inlined count as if they had been called, so that the answer does not depend on what
-//! the compiler inlined.
+//! An object is what the program asked for where it asked for it, and that is seldom the call of
+//! malloc itself: it is in a function that checks for failure, in `operator new`, in a container.
+//! Calls from such functions do not count in an object's call path: those that the user names,
+//! those whose name says that they allocate, and code of a language's library. Functions that were
+//! inlined count as if they had been called, so that the answer does not depend on what the
+//! compiler inlined.
 use crate::Location;
 
 impl Location {
-    /// Whether the function of its innermost frame only passes on what an allocator gives it; `named` are those of which
-    /// the user says so.
+    /// Whether the function of its innermost frame only passes on what an allocator gives it;
+    /// `named` are those of which the user says so.
     pub fn is_wrapper(&self, named: &[String]) -> bool {
         let of_library = self.frames.first().is_some_and(|frame| frame.is_library());
         let by_name = |function: &str| named.iter().any(|name| name == function) || allocates(function);

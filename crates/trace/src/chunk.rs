@@ -6,7 +6,8 @@ const CRC_AT: usize = CHUNK_HEAD_BYTES - 4;
 
 /// A chunk has no more bytes than this, packed or not.
 pub const MOST_BYTES: u32 = 1 << 28;
-/// What is decoded from a stream takes several times its bytes, so these are smaller; none that was recorded has half as many.
+/// What is decoded from a stream takes several times its bytes, so these are smaller; none that was
+/// recorded has half as many.
 pub(crate) const MOST_STREAM_BYTES: u32 = 1 << 26;
 /// Plans take more memory than bytes, so chunks of blocks and events are smaller.
 pub(crate) const MOST_DEFINITION_BYTES: u32 = 1 << 22;

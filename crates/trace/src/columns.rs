@@ -1,11 +1,14 @@
-//! Columns of bytes, packed: each compressed on its own, because alike bytes compress best among themselves.
+//! Columns of bytes, packed: each compressed on its own, because alike bytes compress best among
+//! themselves.
 //!
-//! The columns of block plans take 6% less this way than as one frame (gzip: 24.9 KB instead of 26.9 KB).
+//! The columns of block plans take 6% less this way than as one frame (gzip: 24.9 KB instead of
+//! 26.9 KB).
 use crate::varint::{put, Bad, Fields, TOO_SHORT};
 use std::io;
 use zstd::bulk::{Compressor, Decompressor};
 
-/// Level 19 takes 2.5 times as long for 0.3% less (190,000 blocks of python3 and the shells that start it).
+/// Level 19 takes 2.5 times as long for 0.3% less (190,000 blocks of python3 and the shells that
+/// start it).
 const ZSTD_LEVEL: i32 = 15;
 /// A zstd block of 128 KB takes at least four bytes; anything denser is damage.
 const DENSEST: u64 = 1 << 15;

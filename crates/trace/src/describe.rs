@@ -1,15 +1,18 @@
 //! The accesses of a chunk as regular section descriptors.
 //!
-//! **Problem.** A chunk's loops are loops over records. Whoever reads traces in the form of the literature wants loops over accesses:
-//! an *RSD* is an access that repeats, moving by a constant stride in memory and in the sequence of accesses; a *PRSD* is an RSD or
-//! PRSD that repeats in the same way; an *IAD* is an access by itself.
+//! **Problem.** A chunk's loops are loops over records. Whoever reads traces in the form of the
+//! literature wants loops over accesses: an *RSD* is an access that repeats, moving by a constant
+//! stride in memory and in the sequence of accesses; a *PRSD* is an RSD or PRSD that repeats in the
+//! same way; an *IAD* is an access by itself.
 //!
-//! **Idea.** The loops of the chunk are walked through record by record. What each iteration does, described, is compared with what the
-//! iteration before did: as long as everything has moved by the same distances, iterations become one descriptor a level higher.
-//! So a descriptor never says more than what was found, however addresses come about (narrow arithmetic, masks, strings).
+//! **Idea.** The loops of the chunk are walked through record by record. What each iteration does,
+//! described, is compared with what the iteration before did: as long as everything has moved by
+//! the same distances, iterations become one descriptor a level higher. So a descriptor never says
+//! more than what was found, however addresses come about (narrow arithmetic, masks, strings).
 //!
-//! **Invariants.** Every access is in exactly one descriptor, at its sequence id; the order of descriptors has no meaning. Memory is
-//! bounded: what gets too long in the making is given out as it is.
+//! **Invariants.** Every access is in exactly one descriptor, at its sequence id; the order of
+//! descriptors has no meaning. Memory is bounded: what gets too long in the making is given out as
+//! it is.
 use crate::known::Known;
 use crate::leaves::{cuts, Words};
 use crate::reader::Chunk;
@@ -20,7 +23,8 @@ use memtrail_descriptor::{Definition, Dictionary};
 use memtrail_model::{Access, AccessSink, Event, Kind, Point, Reply, Thread, Wants};
 use memtrail_ring::record::SIGRETURN;
 
-/// The instruction and the kind of access that a descriptor is of: what the literature has a source table for.
+/// The instruction and the kind of access that a descriptor is of: what the literature has a source
+/// table for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source {
     pub pc: u64,
@@ -370,8 +374,8 @@ impl<F: FnMut(Descriptor) -> bool> Walk<'_, F> {
     }
 }
 
-/// Gives the descriptors of a chunk to `out` until that says no. `last` says that the chunk is its thread's last. Returns whether
-/// `out` still wants more.
+/// Gives the descriptors of a chunk to `out` until that says no. `last` says that the chunk is its
+/// thread's last. Returns whether `out` still wants more.
 pub fn describe(
     known: &Known,
     chunk: &Chunk,

@@ -1,7 +1,7 @@
 //! Events in the file: what processes told about themselves, and where their code came from.
 //!
-//! Records of variable length in the order in which they were told. Addresses and times are distances from those of the
-//! record before.
+//! Records of variable length in the order in which they were told. Addresses and times are
+//! distances from those of the record before.
 use crate::varint::{put, put_signed, Bad, Fields};
 use memtrail_decode::{DecodeError, HookKind, Image, Message, Module};
 

@@ -1,7 +1,8 @@
-//! Entries for fuzzing: bytes in, no panic, no memory or time without bound. The targets in `fuzz/` and a test call the same functions.
+//! Entries for fuzzing: bytes in, no panic, no memory or time without bound. The targets in `fuzz/`
+//! and a test call the same functions.
 //!
-//! Checksums would stop almost every mutation at the door. So there is an entry that makes them right again, and there are entries
-//! behind them, where columns and streams stand unpacked.
+//! Checksums would stop almost every mutation at the door. So there is an entry that makes them
+//! right again, and there are entries behind them, where columns and streams stand unpacked.
 use crate::chunk::{word, CHUNK_HEAD_BYTES, MAGIC};
 use crate::footer::{Footer, FOOTER_BYTES};
 use crate::stream::Zstd;
@@ -163,7 +164,8 @@ fn parts<const N: usize>(bytes: &mut &[u8]) -> [Vec<u8>; N] {
     [(); N].map(|()| part(bytes).to_vec())
 }
 
-/// Columns of blocks, and records of theirs: each column, and then the words, with two bytes of length before.
+/// Columns of blocks, and records of theirs: each column, and then the words, with two bytes of
+/// length before.
 pub fn columns_of_blocks(bytes: &[u8]) {
     let mut rest = bytes;
     let columns = parts::<{ blocks::COLUMNS }>(&mut rest);

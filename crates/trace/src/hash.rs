@@ -1,7 +1,9 @@
-//! An order-sensitive hash of a thread's accesses: two replays that agree in it agree in every access and in their order.
+//! An order-sensitive hash of a thread's accesses: two replays that agree in it agree in every
+//! access and in their order.
 //!
-//! From 0, for each access, modulo 2^64: `h ← (rotate-left(h, 5) xor w) · K`, where `w` is a sum of the address, the instruction's
-//! address, and size and kind, each times a constant of its own. It finds mistakes, not forgeries.
+//! From 0, for each access, modulo 2^64: `h ← (rotate-left(h, 5) xor w) · K`, where `w` is a sum of
+//! the address, the instruction's address, and size and kind, each times a constant of its own. It
+//! finds mistakes, not forgeries.
 use memtrail_decode::{Block, Counts, DecodeError, Expander, Piece, Table, ThreadDecoder};
 use memtrail_model::{Access, AccessSink, Event, Kind, Reply, Thread, Wants};
 use memtrail_plan::XsaveTable;

@@ -27,7 +27,8 @@ pub struct Header {
     pub xcr0: u64,
     /// (index, size, offset, aligned) of each component of the xsave area.
     pub xsave: Vec<(u8, u32, u32, bool)>,
-    /// What a reader must know besides this version to read the file; whoever does not know one of these refuses it.
+    /// What a reader must know besides this version to read the file; whoever does not know one of
+    /// these refuses it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
 }

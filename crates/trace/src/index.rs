@@ -1,8 +1,8 @@
 //! The index: the heads of all chunks before it, in columns.
 //!
-//! Chunks follow each other without gaps, so their sizes give their places. What is likely takes one zero byte: a
-//! thread's chunk begins with the access, and at the time, at which the one before ended. Payload checksums are not here: a chunk is read with
-//! its head.
+//! Chunks follow each other without gaps, so their sizes give their places. What is likely takes
+//! one zero byte: a thread's chunk begins with the access, and at the time, at which the one before
+//! ended. Payload checksums are not here: a chunk is read with its head.
 use crate::chunk::{Head, Kind, StreamHead};
 use crate::reader::Chunk;
 use crate::varint::{put, put_signed, Bad, Fields};

@@ -74,13 +74,14 @@ impl blocks::Catalog for Known {
     }
 }
 
-/// Block ids come from one counter, so that there is a block for almost every id; these many may be missing, and these many more
-/// for each block that is there. More are damage.
+/// Block ids come from one counter, so that there is a block for almost every id; these many may be
+/// missing, and these many more for each block that is there. More are damage.
 const MISSING_IDS: u64 = 1 << 22;
 const MISSING_IDS_PER_BLOCK: u64 = 64;
 
 impl Known {
-    /// Reads all definitions of a recording. If one is damaged, nothing behind it is known: [`Known::ending`] says so.
+    /// Reads all definitions of a recording. If one is damaged, nothing behind it is known:
+    /// [`Known::ending`] says so.
     pub fn read<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Known, Error> {
         let mut known = Known {
             table: Table::default(),
@@ -172,9 +173,11 @@ impl Known {
         self.table.images().modules()
     }
 
-    /// The address space of a thread: the serial number of the process it was in last. Addresses of different spaces have nothing to do with each
-    /// other. A child that is spawned (vfork and exec) begins as a thread of its parent and becomes a process of its own; all its
-    /// accesses count as that one's, also the few before its exec. A process that execs by itself keeps its number.
+    /// The address space of a thread: the serial number of the process it was in last. Addresses of
+    /// different spaces have nothing to do with each other. A child that is spawned (vfork and
+    /// exec) begins as a thread of its parent and becomes a process of its own; all its accesses
+    /// count as that one's, also the few before its exec. A process that execs by itself keeps its
+    /// number.
     pub fn space(&self, thread: Thread) -> u32 {
         let heads = || self.streams.iter().map(|c| c.head.stream);
         let told = self.threads.get(&thread.0).map(|t| t.space);
@@ -203,7 +206,8 @@ impl Known {
         threads.chain(streams).min().unwrap_or(0)
     }
 
-    /// Time stamp counter so long after the recording began. `None` if the counter's rate is not known.
+    /// Time stamp counter so long after the recording began. `None` if the counter's rate is not
+    /// known.
     pub fn ticks(&self, since: Duration) -> Option<u64> {
         let Ending::Complete(Totals { tsc_hz, .. }) = self.ending else {
             return None;

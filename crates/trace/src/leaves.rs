@@ -1,7 +1,7 @@
 //! Ring records as the leaves of descriptors, and back.
 //!
-//! A leaf's key is the head of the record. A block has one for each way in which it can be left, so that a block and how it was left are one
-//! event.
+//! A leaf's key is the head of the record. A block has one for each way in which it can be left, so
+//! that a block and how it was left are one event.
 //!
 //! **Invariant.** [`parse`] and [`Words`] are each other's inverse on whole records.
 use memtrail_decode::{Block, DecodeError};
@@ -105,7 +105,8 @@ impl Leaves {
         Ok(at + need)
     }
 
-    /// As [`Leaves::parse`] of records whose leaves are known by their numbers, all or none of them.
+    /// As [`Leaves::parse`] of records whose leaves are known by their numbers, all or none of
+    /// them.
     pub(crate) fn parse_numbered(
         &self,
         words: &[u64],
@@ -189,8 +190,8 @@ const UNKNOWN: Known = Known {
     words: 0,
 };
 
-/// Fills a batch with as many records as there is room for, up to one that is not known; how many that was, and where the next one
-/// is. How full it is stays in registers until then.
+/// Fills a batch with as many records as there is room for, up to one that is not known; how many
+/// that was, and where the next one is. How full it is stays in registers until then.
 #[inline(always)]
 fn fill(batch: &mut Batch, leaves: &[u32], words: &[u64], mut at: usize, known: &[Known]) -> (usize, usize) {
     let (mut events, mut end) = (0, 0);

@@ -1,14 +1,16 @@
 //! The recording file: written append-only while targets run, read by chunks.
 //!
-//! A file is a header, chunks, and a footer. Chunks of *blocks* hold plans, chunks of *events* what processes told about
-//! themselves, and chunks of *streams* the records of one thread; what a stream refers to stands before it. At the end
-//! there are an *index* of all chunks and the totals. Heads and payloads are checksummed; a file that was cut off anywhere is
-//! readable up to its last complete chunk. `docs/trace-format.md` is the specification.
+//! A file is a header, chunks, and a footer. Chunks of *blocks* hold plans, chunks of *events* what
+//! processes told about themselves, and chunks of *streams* the records of one thread; what a
+//! stream refers to stands before it. At the end there are an *index* of all chunks and the totals.
+//! Heads and payloads are checksummed; a file that was cut off anywhere is readable up to its last
+//! complete chunk. `docs/trace-format.md` is the specification.
 //!
-//! **Invariants.** Reading needs no code of the recorded program, nor the translator. No bytes make a reader panic, or allocate more
-//! than the file's size justifies.
+//! **Invariants.** Reading needs no code of the recorded program, nor the translator. No bytes make
+//! a reader panic, or allocate more than the file's size justifies.
 //!
-//! Not for: what records mean (that is `memtrail-decode`), in which order threads go (`memtrail-replay`).
+//! Not for: what records mean (that is `memtrail-decode`), in which order threads go
+//! (`memtrail-replay`).
 #![forbid(unsafe_code)]
 
 mod blocks;

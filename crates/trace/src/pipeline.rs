@@ -3,14 +3,15 @@
 //! ```text
 //! drain ──events─► pieces ──► fold (workers) ──► stitch, cut to chunks (scribe) ──► encode (workers) ──► file (scribe)
 //! ```
-//! The drain thread makes events of words, while they are in its cache, until a piece is full. Workers fold pieces and encode chunks. One thread, the
-//! *scribe*, does what must be done in order: it stitches the folded pieces of each thread, decides where chunks end, and
-//! writes. Everything that reaches it carries a ticket, given in the order of the drain, and is dealt with in that order
-//! ([`Sequencer`]); decisions depend on nothing else.
+//! The drain thread makes events of words, while they are in its cache, until a piece is full.
+//! Workers fold pieces and encode chunks. One thread, the *scribe*, does what must be done in
+//! order: it stitches the folded pieces of each thread, decides where chunks end, and writes.
+//! Everything that reaches it carries a ticket, given in the order of the drain, and is dealt with
+//! in that order ([`Sequencer`]); decisions depend on nothing else.
 //!
-//! **Bounded.** Words that are being collected, words in flight and folded events that wait for their chunk each have a
-//! limit. Over the first, the longest piece is cut early; over the third, the longest chunk; over the second the drain waits,
-//! and with it the target.
+//! **Bounded.** Words that are being collected, words in flight and folded events that wait for
+//! their chunk each have a limit. Over the first, the longest piece is cut early; over the third,
+//! the longest chunk; over the second the drain waits, and with it the target.
 use crate::leaves::{Kinds, Leaves, Numbers};
 use crate::stream::{add_stamp, encode, Encoding, Stamp, Stream};
 use crate::writer::Writer;
@@ -24,8 +25,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Words of a piece. Predictions begin anew with each, so that long ones compress better; workers need about 50 bytes
-/// of memory per word.
+/// Words of a piece. Predictions begin anew with each, so that long ones compress better; workers
+/// need about 50 bytes of memory per word.
 const PIECE_WORDS: usize = 1 << 20;
 /// Events and parameters that make a chunk.
 const CHUNK_EVENTS: usize = PIECE_WORDS / 2;
@@ -75,7 +76,8 @@ impl Limits {
 struct Raw {
     head: StreamHead,
     stream: Stream,
-    /// Those that are not events yet. Looking up leaves takes more memory than every one of many threads can have.
+    /// Those that are not events yet. Looking up leaves takes more memory than every one of many
+    /// threads can have.
     words: Option<Vec<u64>>,
     kinds: Kinds,
 }
@@ -180,8 +182,8 @@ pub struct Pipeline<W: Write + Send + 'static> {
 }
 
 impl<W: Write + Send + 'static> Pipeline<W> {
-    /// Threads are started by the first that calls it as a [`Sink`], and have its signal mask: a thread that does not block
-    /// what the collector waits for would swallow it.
+    /// Threads are started by the first that calls it as a [`Sink`], and have its signal mask: a
+    /// thread that does not block what the collector waits for would swallow it.
     pub fn new(writer: Writer<W>, limits: Limits) -> Pipeline<W> {
         let shared = Arc::new(Shared::default());
         shared.written.store(writer.written(), Ordering::Relaxed);
@@ -263,7 +265,8 @@ impl<W: Write + Send + 'static> Pipeline<W> {
         threads.into_iter().try_for_each(|thread| self.cut(thread))
     }
 
-    /// Everything has come: writes what is left, without the totals. Returns the writer even if something failed.
+    /// Everything has come: writes what is left, without the totals. Returns the writer even if
+    /// something failed.
     fn close(&mut self) -> (Option<Writer<W>>, io::Result<()>) {
         if self.writer.is_some() {
             return (self.writer.take(), Ok(()));
@@ -293,7 +296,8 @@ impl<W: Write + Send + 'static> Pipeline<W> {
         writer.finish_verified(totals, hashes)
     }
 
-    /// Recording has failed: writes what is left as far as that goes. Returns the bytes of whole chunks in the file.
+    /// Recording has failed: writes what is left as far as that goes. Returns the bytes of whole
+    /// chunks in the file.
     pub fn give_up(mut self) -> u64 {
         let (writer, _) = self.close();
         writer.map_or_else(|| self.written(), |w| w.written())
@@ -490,7 +494,8 @@ impl<W: Write> Scribe<W> {
                 finished |= matches!(post, Post::Finish);
                 self.deal_with(post);
             }
-            // What is left after a failure is taken off the list: nothing may come that it could wait for.
+            // What is left after a failure is taken off the list: nothing may come that it could
+            // wait for.
             while let Err(error) = self.write() {
                 self.shared.sequencer.fail(error);
             }
@@ -499,7 +504,8 @@ impl<W: Write> Scribe<W> {
         self.writer
     }
 
-    /// The posts whose turn it is; there may be none if chunks were encoded. `None` if no more will come.
+    /// The posts whose turn it is; there may be none if chunks were encoded. `None` if no more will
+    /// come.
     fn wait(&mut self) -> Option<Vec<Post>> {
         let arrived = self.shared.sequencer.wait(&mut self.next)?;
         self.encoded.extend(arrived.delivered);

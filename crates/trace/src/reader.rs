@@ -1,8 +1,9 @@
 //! Reading a recording: its header and the list of its chunks at once, their payloads one by one.
 //!
-//! A complete recording is opened with three reads: header, footer, index. Without a footer, or with an index that makes no sense, the
-//! heads are read one after the other from the start, and what is whole is kept. A chunk's own head is read again
-//! with its payload and must agree with the list.
+//! A complete recording is opened with three reads: header, footer, index. Without a footer, or
+//! with an index that makes no sense, the heads are read one after the other from the start, and
+//! what is whole is kept. A chunk's own head is read again with its payload and must agree with the
+//! list.
 //!
 //! **Invariant.** Nothing is allocated that the size of the file does not justify.
 use crate::chunk::{Head, Kind, CHUNK_HEAD_BYTES};

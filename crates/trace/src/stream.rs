@@ -5,8 +5,8 @@
 //! state   := rsp fs gs loop captured… held…      (numbers; loop: 0, or 1 + id; lists with their length before)
 //! stamps  := count (accesses ticks)*             (each since the one before)
 //! ```
-//! A stamp says that so many accesses after the previous one the time was that many ticks later; before the first is
-//! the chunk's begin. Between stamps time is taken to pass evenly.
+//! A stamp says that so many accesses after the previous one the time was that many ticks later;
+//! before the first is the chunk's begin. Between stamps time is taken to pass evenly.
 use crate::known::Known;
 use crate::leaves::{Kinds, Leaves, Numbers};
 use crate::reader::{Chunk, Reader};
@@ -30,8 +30,8 @@ pub struct Stamp {
 /// Most stamps of a chunk.
 const MOST_STAMPS: usize = 16;
 
-/// Adds a stamp. Those on a straight line, to within a 32nd, are left out, and every other one when there are many: a loop
-/// that runs for an hour does not need one for each of its buffers.
+/// Adds a stamp. Those on a straight line, to within a 32nd, are left out, and every other one when
+/// there are many: a loop that runs for an hour does not need one for each of its buffers.
 pub(crate) fn add_stamp(stamps: &mut Vec<Stamp>, begin: Stamp, new: Stamp) {
     if let Some(&last) = stamps.last() {
         let from = stamps.len().checked_sub(2).map_or(begin, |i| stamps[i]);
@@ -179,7 +179,8 @@ pub(crate) fn encode(stream: &Stream, begin: u64, leaves: &Leaves, encoding: &mu
     out
 }
 
-/// Compresses runs of whole records of a recording, each to a chunk of its own. Nothing but memory is kept from one to the next.
+/// Compresses runs of whole records of a recording, each to a chunk of its own. Nothing but memory
+/// is kept from one to the next.
 pub struct Compressor<'k> {
     known: &'k Known,
     numbers: Numbers,
@@ -284,7 +285,8 @@ impl Default for Decoding {
     }
 }
 
-/// Reads a payload back, in place of what is in `stream`, whose memory is used again. `most` bounds its events and their parameters.
+/// Reads a payload back, in place of what is in `stream`, whose memory is used again. `most` bounds
+/// its events and their parameters.
 pub(crate) fn read(
     payload: &[u8],
     begin: u64,
@@ -329,8 +331,8 @@ fn list(fields: &mut Fields<'_>) -> Result<Vec<u64>, Bad> {
 }
 
 impl Stream {
-    /// Hands all words to `take`, in batches of whole records, until it says no or `most` have been handed over. `Err` if there
-    /// are more, or less.
+    /// Hands all words to `take`, in batches of whole records, until it says no or `most` have been
+    /// handed over. `Err` if there are more, or less.
     pub fn words(&self, most: u64, take: impl FnMut(&[u64]) -> bool) -> Result<(), Bad> {
         walk(self, most, &mut Plainly(take))
     }

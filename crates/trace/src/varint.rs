@@ -1,6 +1,8 @@
-//! Numbers of variable length: seven bits a byte, the lowest first; the top bit says that more follow.
+//! Numbers of variable length: seven bits a byte, the lowest first; the top bit says that more
+//! follow.
 //!
-//! Signed numbers are folded first, so that small ones of either sign are short: 0, -1, 1, -2, … become 0, 1, 2, 3, …
+//! Signed numbers are folded first, so that small ones of either sign are short: 0, -1, 1, -2, …
+//! become 0, 1, 2, 3, …
 
 pub(crate) use memtrail_descriptor::bytes::{put, unzigzag as unfold, zigzag as fold};
 

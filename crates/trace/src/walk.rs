@@ -1,7 +1,7 @@
 //! A stream's words, loop by loop.
 //!
-//! Whoever takes the words is told of loops, and can have iterations of them left out. What is no loop can also be taken without ever
-//! being words.
+//! Whoever takes the words is told of loops, and can have iterations of them left out. What is no
+//! loop can also be taken without ever being words.
 use crate::leaves::Words;
 use crate::stream::Stream;
 use crate::varint::Bad;
@@ -16,14 +16,15 @@ pub trait Drive {
     fn takes(&self, _kind: u32) -> bool {
         false
     }
-    /// Takes events from the one with this number on, as many as it likes. Returns how many, and how many words they would be, or `None`
-    /// to stop.
+    /// Takes events from the one with this number on, as many as it likes. Returns how many, and
+    /// how many words they would be, or `None` to stop.
     fn records(&mut self, _events: &Events, _first: usize) -> Option<(usize, u64)> {
         Some((0, 0))
     }
     /// A loop comes next. Returns after how many iterations to ask; 0 for never.
     fn enters(&mut self, dictionary: &Dictionary, kind: u32, parameters: &[u64]) -> u64;
-    /// So many iterations have been handed over, and so many are left. The second number is how many words will not come.
+    /// So many iterations have been handed over, and so many are left. The second number is how
+    /// many words will not come.
     fn iterated(&mut self, iterations: u64, left: u64) -> (Reply, u64);
     /// The innermost loop that was entered and is asked about has ended.
     fn leaves(&mut self);

@@ -1,7 +1,8 @@
 //! Writing a recording: one chunk after the other, each complete in the file before the next.
 //!
-//! Blocks and events are collected and written before the next stream, or when there are many. A chunk goes out in one write,
-//! so that a reader never meets half of one that was finished, and a full disk leaves whole chunks.
+//! Blocks and events are collected and written before the next stream, or when there are many. A
+//! chunk goes out in one write, so that a reader never meets half of one that was finished, and a
+//! full disk leaves whole chunks.
 use crate::chunk::{Head, Kind, StreamHead, MOST_BYTES};
 use crate::columns::Packer;
 use crate::footer::Footer;
@@ -69,7 +70,8 @@ impl<W: Write> Writer<W> {
         self.written
     }
 
-    /// Adds blocks. They are in the file before any stream that is added later, and behind the images they refer to, which have been told of.
+    /// Adds blocks. They are in the file before any stream that is added later, and behind the
+    /// images they refer to, which have been told of.
     pub fn blocks(&mut self, blocks: &[Block]) -> io::Result<()> {
         for block in blocks {
             self.blocks.add(block)?;
@@ -90,7 +92,8 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Adds a part of a thread's stream: its payload, and the bytes it had before it was compressed.
+    /// Adds a part of a thread's stream: its payload, and the bytes it had before it was
+    /// compressed.
     pub fn stream(&mut self, head: &StreamHead, raw_bytes: u64, payload: &[u8]) -> io::Result<()> {
         self.write_definitions()?;
         self.chunk(Kind::Stream, *head, raw_bytes, payload)
@@ -142,7 +145,8 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Everything was recorded: writes the index, the totals and the footer. Returns the size of the file.
+    /// Everything was recorded: writes the index, the totals and the footer. Returns the size of
+    /// the file.
     pub fn finish(self, totals: &Totals) -> io::Result<(W, u64)> {
         self.finish_verified(totals, None)
     }

@@ -1,8 +1,9 @@
 //! Putting the runtime into a program that has just been exec'd.
 //!
-//! The image is mapped from a memfd of ours that the target opens through `/proc`, so its pages
-//! are shared by all targets that have it at one address, which nearly always are all. The boot page is mapped first and lends its
-//! space to the path names, so neither the target's stack nor its data is ever written.
+//! The image is mapped from a memfd of ours that the target opens through `/proc`, so its pages are
+//! shared by all targets that have it at one address, which nearly always are all. The boot page is
+//! mapped first and lends its space to the path names, so neither the target's stack nor its data
+//! is ever written.
 use crate::image::{page_ceil, Image, Segment};
 use crate::place::Place;
 use crate::remote::Remote;

@@ -35,8 +35,8 @@ pub struct Held {
     done: bool,
 }
 
-/// Signals that we, or the standard library's start-up code, treat otherwise than our caller wanted, and what the caller
-/// wanted: targets get that.
+/// Signals that we, or the standard library's start-up code, treat otherwise than our caller
+/// wanted, and what the caller wanted: targets get that.
 static AT_START: [(i32, AtomicUsize); 3] = [
     (libc::SIGPIPE, AtomicUsize::new(libc::SIG_DFL)),
     (libc::SIGCHLD, AtomicUsize::new(libc::SIG_DFL)),
@@ -54,8 +54,8 @@ extern "C" fn note_dispositions() {
 #[link_section = ".init_array"]
 static NOTE_DISPOSITIONS: extern "C" fn() = note_dispositions;
 
-/// To be called first: a limit on file sizes must end in an error that can be reported, not in our death. Targets are not
-/// affected.
+/// To be called first: a limit on file sizes must end in an error that can be reported, not in our
+/// death. Targets are not affected.
 pub fn survive_file_limit() {
     set_disposition(libc::SIGXFSZ, libc::SIG_IGN);
 }

@@ -171,9 +171,9 @@ fn drain(fd: i32) {
     while unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) } > 0 {}
 }
 
-/// Lets the C library keep memory that was freed instead of giving it back to the system. Pieces of a recording take and free
-/// megabytes all the time, and pages that are given back must be zeroed by the kernel before they come again: that took as long
-/// as decoding them.
+/// Lets the C library keep memory that was freed instead of giving it back to the system. Pieces of
+/// a recording take and free megabytes all the time, and pages that are given back must be zeroed
+/// by the kernel before they come again: that took as long as decoding them.
 pub fn keep_freed_memory() {
     const MOST: libc::c_int = 32 << 20;
     // SAFETY: mallopt sets parameters of malloc, and may be called at any time.

@@ -1,8 +1,9 @@
 //! The name that a program was started by.
 //!
-//! The kernel names the file that it maps, and a program that is started through a link is known to people by the link: `redis-server` is a link to
-//! `redis-check-rdb`. What was started stands behind AT_EXECFN of the auxiliary vector; it counts only if it leads to the file that is mapped, so that scripts keep the name of
-//! their interpreter.
+//! The kernel names the file that it maps, and a program that is started through a link is known to
+//! people by the link: `redis-server` is a link to `redis-check-rdb`. What was started stands
+//! behind AT_EXECFN of the auxiliary vector; it counts only if it leads to the file that is mapped,
+//! so that scripts keep the name of their interpreter.
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -20,7 +21,8 @@ pub struct Started {
 const LONGEST: usize = 4096;
 const AT_EXECFN: u64 = 31;
 
-/// What a process that has just been started was started by, if that is a link of another name to its program.
+/// What a process that has just been started was started by, if that is a link of another name to
+/// its program.
 pub fn started(pid: i32) -> Option<Started> {
     let proc = PathBuf::from(format!("/proc/{pid}"));
     let mapped = fs::read_link(proc.join("exe")).ok()?;

@@ -1,5 +1,5 @@
-//! Thin, safe wrappers of the system calls this crate needs: those that rustix has are its, the others have one
-//! SAFETY argument each.
+//! Thin, safe wrappers of the system calls this crate needs: those that rustix has are its, the
+//! others have one SAFETY argument each.
 use crate::Error;
 use rustix::event::EventfdFlags;
 use rustix::fs::{memfd_create, MemfdFlags};

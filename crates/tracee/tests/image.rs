@@ -1,5 +1,5 @@
-//! The built runtime image, looked at from outside: what the kernel would refuse, what would need a loader, and what would
-//! disturb the target's registers.
+//! The built runtime image, looked at from outside: what the kernel would refuse, what would need a
+//! loader, and what would disturb the target's registers.
 use iced_x86::{
     Decoder, DecoderOptions, EncodingKind, FlowControl, Formatter, Instruction, InstructionInfoFactory, NasmFormatter,
     OpAccess, Register,
@@ -149,8 +149,9 @@ fn it_checks_itself_if_this_build_does() {
     assert_eq!(checks, cfg!(debug_assertions));
 }
 
-/// Why an instruction may not be in the image. Vector registers above xmm15 and upper halves, x87, MMX and opmask registers
-/// stay the target's while the runtime runs; only xmm0 to 15 are saved on the way in.
+/// Why an instruction may not be in the image. Vector registers above xmm15 and upper halves, x87,
+/// MMX and opmask registers stay the target's while the runtime runs; only xmm0 to 15 are saved on
+/// the way in.
 fn forbidden(insn: &Instruction, infos: &mut InstructionInfoFactory) -> Option<&'static str> {
     if insn.is_invalid() {
         return Some("does not decode");

@@ -1,8 +1,8 @@
 //! What each instruction does to memory, as access shapes over the symbolic machine.
 //!
 //! The rules are those of the project's conventions: the architecture's accesses, one per element
-//! of a repeated string instruction, one per active lane of a masked or indexed one, a read then a write for a
-//! read-modify-write, prefetches marked.
+//! of a repeated string instruction, one per active lane of a masked or indexed one, a read then a
+//! write for a read-modify-write, prefetches marked.
 use crate::effects::Effects;
 use crate::masked;
 use crate::symbolic::{gpr, Atom, Machine, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP_REG};
@@ -438,8 +438,8 @@ impl Accesses<'_> {
         }))
     }
 
-    /// The address of the explicit memory operand. Where the linear form would have too many terms, the
-    /// registers are captured right before the instruction instead.
+    /// The address of the explicit memory operand. Where the linear form would have too many terms,
+    /// the registers are captured right before the instruction instead.
     fn address(&mut self, insn: &Instruction, i: usize) -> Addr {
         let low32 = insn.memory_base().is_gpr32()
             || insn.memory_index().is_gpr32()

@@ -1,11 +1,12 @@
 //! Code bytes to a block: its instructions, how it ends, and its probe plan.
 //!
 //! A block runs from an address to the first control transfer, or to a limit. The limit is a pure
-//! function of the code and the options, so the collector, given just the bytes of the block, derives the same
-//! plan as the runtime did.
+//! function of the code and the options, so the collector, given just the bytes of the block,
+//! derives the same plan as the runtime did.
 //!
-//! A *path* is a block of several stretches of code that usually follow each other: it goes on through branches that are taken, jumps, calls
-//! and returns. Which stretches is the runtime's choice; everything else follows from their code as it does for other blocks. Where control may
+//! A *path* is a block of several stretches of code that usually follow each other: it goes on
+//! through branches that are taken, jumps, calls and returns. Which stretches is the runtime's
+//! choice; everything else follows from their code as it does for other blocks. Where control may
 //! turn out to go elsewhere the path has a way out.
 use crate::accesses::Accesses;
 use crate::effects::{effects, Effects};
@@ -144,13 +145,14 @@ impl Block {
     pub fn end(&self) -> u64 {
         self.insns.last().map_or(self.pc, |i| i.next_ip())
     }
-    /// Words of a record: of an iteration after the first of a partly affine loop if it is `steady`.
+    /// Words of a record: of an iteration after the first of a partly affine loop if it is
+    /// `steady`.
     pub fn record_words(&self, steady: bool) -> usize {
         let first = if steady { self.plan.steady_ids() } else { 0 };
         self.plan.record(first).words.into()
     }
-    /// The captures of a record in order, with the slots of that record: of an iteration after the first of
-    /// a partly affine loop if it is `steady`.
+    /// The captures of a record in order, with the slots of that record: of an iteration after the
+    /// first of a partly affine loop if it is `steady`.
     pub(crate) fn captures_of(&self, steady: bool) -> impl Iterator<Item = Capture> + '_ {
         let free = match &self.plan.looping {
             Some(LoopPlan::Partly { free, .. }) if steady => Some(free),
@@ -164,7 +166,8 @@ impl Block {
             }),
         })
     }
-    /// How far instructions before number `done` have moved the loop counter `reg` in this iteration.
+    /// How far instructions before number `done` have moved the loop counter `reg` in this
+    /// iteration.
     pub fn moved_before(&self, reg: usize, done: usize) -> u64 {
         let mut machine = Machine::new();
         let entry = machine.regs[reg].terms[0].0;
@@ -192,8 +195,9 @@ impl Block {
     }
 }
 
-/// All general registers but rsp and r15: a block that touches r15 must leave one of them alone,
-/// to stand in for r15 while that holds the buffer pointer. rcx and rdx are taken by indirect branches.
+/// All general registers but rsp and r15: a block that touches r15 must leave one of them alone, to
+/// stand in for r15 while that holds the buffer pointer. rcx and rdx are taken by indirect
+/// branches.
 pub const STAND_INS: u16 = !(1 << RSP_REG | 1 << R15 | 1 << 1 | 1 << 2);
 
 /// Most ways out of a block before its end.
@@ -336,8 +340,8 @@ impl Scratch {
         Ok(block)
     }
 
-    /// Decode and plan the path along `stretches`, whose code lies end to end in `code`. A path that would be too long ends early:
-    /// [`Plan::bytes`] tells how far it goes.
+    /// Decode and plan the path along `stretches`, whose code lies end to end in `code`. A path
+    /// that would be too long ends early: [`Plan::bytes`] tells how far it goes.
     pub fn analyze_path(&mut self, code: &[u8], stretches: &[Stretch], opts: &Options) -> Result<Block, Error> {
         let pc = stretches.first().map_or(0, |s| s.pc);
         let mut block = self.empty_block(pc);
@@ -438,7 +442,8 @@ impl Scratch {
     }
 }
 
-/// Whether a register is left that can stand in for r15 if the block gets an instruction with these effects, too.
+/// Whether a register is left that can stand in for r15 if the block gets an instruction with these
+/// effects, too.
 fn leaves_stand_in(block: &Block, effects: &Effects) -> bool {
     let all = block.used | effects.used;
     block.insns.is_empty() || all & (1 << R15) == 0 || all & STAND_INS != STAND_INS
@@ -515,7 +520,8 @@ fn exit_of(insn: &Instruction) -> Exit {
         },
         _ => match insn.mnemonic() {
             Mnemonic::Nop => Marker::of(insn).map_or(Exit::Fall, Exit::Marker),
-            // Each lane's address is cut to 32 bits before our own gs base is replaced: no rewriting can do that.
+            // Each lane's address is cut to 32 bits before our own gs base is replaced: no
+            // rewriting can do that.
             _ if insn.is_vsib() && insn.memory_segment() == Register::GS && insn.memory_base().is_gpr32() => {
                 Exit::Emulate
             }
@@ -557,7 +563,8 @@ fn ends_block(insn: &Instruction) -> bool {
 }
 
 impl Scratch {
-    /// Go on past a forward branch, taking it for not taken: compilers put the likely way straight ahead.
+    /// Go on past a forward branch, taking it for not taken: compilers put the likely way straight
+    /// ahead.
     fn goes_on(&self, block: &mut Block, insn: &Instruction, opts: &Options) -> bool {
         let Exit::Branch { target } = block.exit else {
             return false;

@@ -136,8 +136,8 @@ impl Code {
         self.put(&[0xe9]);
         self.rel32(target);
     }
-    /// Pad so that `bytes` bytes of code, `lead` bytes further on, lie within one aligned 8-byte word: then one store
-    /// patches them, and no other processor sees half of it.
+    /// Pad so that `bytes` bytes of code, `lead` bytes further on, lie within one aligned 8-byte
+    /// word: then one store patches them, and no other processor sees half of it.
     pub fn align_for_patch(&mut self, lead: u64, bytes: u64) {
         let at = (self.here() + lead) % 8;
         if at + bytes > 8 {

@@ -1,7 +1,8 @@
 //! Which registers an instruction touches, and how it uses its memory operand.
 //!
-//! The decoder's own tables know this for every instruction, but asking them costs as much as decoding. Four of five
-//! instructions are of a few plain kinds whose effects are read off the operands; a test holds the two ways against each other.
+//! The decoder's own tables know this for every instruction, but asking them costs as much as
+//! decoding. Four of five instructions are of a few plain kinds whose effects are read off the
+//! operands; a test holds the two ways against each other.
 use crate::symbolic::{gpr, RSP_REG};
 use iced_x86::{Code, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind};
 

@@ -1,5 +1,6 @@
-//! The machine code of a few small blocks, compared with a file. `MEMTRAIL_BLESS=1 cargo test -p memtrail-translate`
-//! writes the file anew; look at the difference before committing it.
+//! The machine code of a few small blocks, compared with a file.
+//! `MEMTRAIL_BLESS=1 cargo test -p memtrail-translate` writes the file anew; look at the difference
+//! before committing it.
 use crate::{analyze, analyze_path, emit, Block, Emitted, Entry, LinkKind, Options, Place, Stretch};
 use iced_x86::{Decoder, DecoderOptions, Formatter, NasmFormatter};
 use memtrail_ring::Probes;
@@ -37,7 +38,8 @@ const BLOCKS: [(&str, &[u8]); 14] = [
     ),
     (
         "a loop that masks what it loaded last",
-        // and edx, 0x7fff; movzx edx, word [r11+rdx*2]; mov eax, edx; cmp [r9+rax], r10b; jne to the beginning
+        // and edx, 0x7fff; movzx edx, word [r11+rdx*2]; mov eax, edx; cmp [r9+rax], r10b; jne to
+        // the beginning
         &[
             0x81, 0xe2, 0xff, 0x7f, 0, 0, 0x41, 0x0f, 0xb7, 0x14, 0x53, 0x89, 0xd0, 0x45, 0x38, 0x14, 0x01, 0x75, 0xed,
         ],

@@ -74,7 +74,8 @@ pub(crate) fn induction(machine: &Machine, reg: usize, entry: Slot) -> Option<(u
     if let Some(by) = by_constant(exit) {
         return Some((by, false));
     }
-    // add eax, 1: the 32-bit result of the entry value plus a constant, possibly in several narrowings.
+    // add eax, 1: the 32-bit result of the entry value plus a constant, possibly in several
+    // narrowings.
     let mut by = 0u64;
     let mut lin = *exit;
     let mut first = true;
@@ -98,8 +99,9 @@ pub(crate) fn induction(machine: &Machine, reg: usize, entry: Slot) -> Option<(u
     }
 }
 
-/// The registers that can count iterations: at every point inside the block they are a constant away from where the
-/// iteration began, so that a branch out of it or a signal in the middle finds the count. A bit per register.
+/// The registers that can count iterations: at every point inside the block they are a constant
+/// away from where the iteration began, so that a branch out of it or a signal in the middle finds
+/// the count. A bit per register.
 fn counters(block: &Block) -> u16 {
     let mut machine = Machine::new();
     let mut infos = InstructionInfoFactory::new();
@@ -189,7 +191,8 @@ pub(crate) fn loop_shape(block: &Block, machine: &mut Machine, needed: &mut Need
     }
 }
 
-/// A register that ends an iteration as one that was captured in it, up to a constant and a factor: that need not be captured twice.
+/// A register that ends an iteration as one that was captured in it, up to a constant and a factor:
+/// that need not be captured twice.
 fn renewed(machine: &Machine, reg: usize, atom: usize, needed: &Needed) -> Option<Move> {
     let exit = &machine.regs[reg];
     let &[plus] = exit.terms() else { return None };

@@ -1,9 +1,11 @@
 //! Markers: what a program tells of itself while it runs.
 //!
-//! A marker is one instruction, `nop dword ptr [rax + rax + MAGIC]` in its form with a 32-bit displacement: eight bytes that do nothing, in any program on any
-//! processor, and touch no memory. Compilers and assemblers pad with displacement 0 only. It takes no library, no symbol and no
-//! relocation, costs what a nop costs, and survives inlining and link-time optimisation. One instruction cannot be torn
-//! apart, by a branch into its middle or by a block that ends, as a sequence could. The arguments are in the registers of the first three arguments of a call.
+//! A marker is one instruction, `nop dword ptr [rax + rax + MAGIC]` in its form with a 32-bit
+//! displacement: eight bytes that do nothing, in any program on any processor, and touch no memory.
+//! Compilers and assemblers pad with displacement 0 only. It takes no library, no symbol and no
+//! relocation, costs what a nop costs, and survives inlining and link-time optimisation. One
+//! instruction cannot be torn apart, by a branch into its middle or by a block that ends, as a
+//! sequence could. The arguments are in the registers of the first three arguments of a call.
 use iced_x86::{Code, Instruction, Register};
 
 /// What a marker tells.

@@ -1,14 +1,16 @@
 //! Which memory a masked AVX-512 operand touches.
 //!
-//! Most instructions read only the elements whose mask bit is set and suppress faults on the others. Shuffles, packs and other
-//! instructions whose result elements do not match source elements one to one mask only the result: they read their source whole.
+//! Most instructions read only the elements whose mask bit is set and suppress faults on the
+//! others. Shuffles, packs and other instructions whose result elements do not match source
+//! elements one to one mask only the result: they read their source whole.
 use iced_x86::{Instruction, MemorySize, Mnemonic, OpKind};
 
 /// Does the instruction read all of its memory operand whatever the mask?
 pub fn reads_whole(insn: &Instruction) -> bool {
     use Mnemonic::*;
     match insn.mnemonic() {
-        // A shift count in memory is 16 bytes; shifts of memory by an immediate are element by element.
+        // A shift count in memory is 16 bytes; shifts of memory by an immediate are element by
+        // element.
         Vpsllw | Vpslld | Vpsllq | Vpsrlw | Vpsrld | Vpsrlq | Vpsraw | Vpsrad | Vpsraq => {
             insn.op_count() == 3 && insn.op2_kind() == OpKind::Memory
         }

@@ -1,7 +1,8 @@
 //! What holds for all code, on random code.
 //!
-//! The runtime and the collector each analyse a block by themselves, from different amounts of bytes; and a signal
-//! handler emits it again. Nothing checks at run time that they agree, so it is checked here.
+//! The runtime and the collector each analyse a block by themselves, from different amounts of
+//! bytes; and a signal handler emits it again. Nothing checks at run time that they agree, so it is
+//! checked here.
 use crate::{
     analyze, analyze_path, emit, emit_with, Block, EmitScratch, Emitted, Entry, Error, Exit, Options, Place, Scratch,
     Stretch, Way,
@@ -111,7 +112,8 @@ enum Joint {
 }
 
 impl Joint {
-    /// What it is in the code at `pc`, and where the next stretch begins if that may be chosen to be `next`.
+    /// What it is in the code at `pc`, and where the next stretch begins if that may be chosen to
+    /// be `next`.
     fn code(self, pc: u64, next: u64) -> (Vec<u8>, u64) {
         let relative = |lead: &[u8], to: u64| {
             let end = pc + lead.len() as u64 + 4;
@@ -268,7 +270,8 @@ fn hold(code: &[u8], opts: &Options, entry: Entry) {
     emits_the_same(&block, code, opts, entry);
 }
 
-/// Everything that must hold of a path. Returns how many pieces it has, and whether it goes all the way.
+/// Everything that must hold of a path. Returns how many pieces it has, and whether it goes all the
+/// way.
 fn hold_path(code: &[u8], stretches: &[Stretch], opts: &Options, entry: Entry) -> (usize, bool) {
     let block = analyze_path(code, stretches, opts).unwrap();
     // The collector has just the path's bytes.
@@ -312,7 +315,8 @@ fn used_before(opts: &Options) -> Scratch {
     scratch
 }
 
-/// The same code is emitted whatever is behind the block's own, with and without a map, in new memory and in old.
+/// The same code is emitted whatever is behind the block's own, with and without a map, in new
+/// memory and in old.
 fn emits_the_same(block: &Block, code: &[u8], opts: &Options, entry: Entry) {
     let own = &code[..block.plan.bytes as usize];
     let emitted = emit(block, own, place(opts.probes, entry, false));
@@ -486,8 +490,9 @@ fn pieces_are_sound(block: &Block) {
     assert_eq!(plan.end().1, block.end());
 }
 
-/// Sites come in order, and each instruction that can be reached has one: of its own piece, and exactly
-/// there if hot code branches to cold code, where the site of what stands before it says nothing.
+/// Sites come in order, and each instruction that can be reached has one: of its own piece, and
+/// exactly there if hot code branches to cold code, where the site of what stands before it says
+/// nothing.
 fn sites_cover(emitted: &Emitted) {
     let pieces = [(HOT, &emitted.hot), (COLD, &emitted.cold)];
     for (base, bytes) in pieces {

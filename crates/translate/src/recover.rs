@@ -1,5 +1,5 @@
-//! From an interrupted thread back to the state of the target, and to a record that tells exactly what
-//! the target did.
+//! From an interrupted thread back to the state of the target, and to a record that tells exactly
+//! what the target did.
 //!
 //! The runtime calls this when a signal interrupts translated code; the checker calls it at every
 //! instruction boundary of random code. It is pure: the runtime reads and writes the memory.
@@ -30,9 +30,9 @@ pub enum Settle {
     Pass { words: usize },
     /// No instruction of the block has run: put a zero where the record begins.
     Withdraw,
-    /// The block was left after some of its instructions. If the record is `open`, it has that many words:
-    /// put those that [`Site::missing`] tells, and move the cursor past the record. Then write a CUT record
-    /// if there is a number to `cut` at, and a STATE record.
+    /// The block was left after some of its instructions. If the record is `open`, it has that many
+    /// words: put those that [`Site::missing`] tells, and move the cursor past the record. Then
+    /// write a CUT record if there is a number to `cut` at, and a STATE record.
     Close { open: Option<usize>, cut: Option<u16> },
 }
 
@@ -86,10 +86,10 @@ impl Site {
         Settle::Close { open: Some(words), cut }
     }
 
-    /// The words that an open record of `block` lacks to tell what was done until now: what is captured
-    /// after instruction `done - 1` and is not in the record yet, and the counter of an affine loop.
-    /// `regs` are the target's registers. Vectors are told to be zero: only an instruction that has not
-    /// begun depends on them, and with no lane active it does nothing.
+    /// The words that an open record of `block` lacks to tell what was done until now: what is
+    /// captured after instruction `done - 1` and is not in the record yet, and the counter of an
+    /// affine loop. `regs` are the target's registers. Vectors are told to be zero: only an
+    /// instruction that has not begun depends on them, and with no lane active it does nothing.
     pub fn missing(&self, block: &Block, regs: &[u64; 16], mut put: impl FnMut(usize, u64)) {
         let captures = block.captures_of(self.steady).skip(self.captured.into());
         for capture in captures.take_while(|c| c.pos <= self.done) {

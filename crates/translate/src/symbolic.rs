@@ -1,10 +1,11 @@
 //! Symbolic execution of a block's integer registers.
 //!
 //! Every register is a linear form over *atoms*: the carried values, "register r as it was at
-//! position p" (captured by a probe there if anything needs it), and *narrowings*, runs of bits of other
-//! forms. What can be worked out later (add, sub, lea, mov, inc, dec, neg, not, push, pop; masks, shifts and extensions by constants) stays a linear form or becomes a narrowing;
-//! anything else makes a fresh atom at the position after the instruction. Nothing is captured
-//! until an access needs it: that is the paper's delayed instrumentation, with aliases seen through.
+//! position p" (captured by a probe there if anything needs it), and *narrowings*, runs of bits of
+//! other forms. What can be worked out later (add, sub, lea, mov, inc, dec, neg, not, push, pop;
+//! masks, shifts and extensions by constants) stays a linear form or becomes a narrowing; anything
+//! else makes a fresh atom at the position after the instruction. Nothing is captured until an
+//! access needs it: that is the paper's delayed instrumentation, with aliases seen through.
 use crate::effects::Effects;
 use alloc::vec::Vec;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
@@ -103,7 +104,8 @@ impl Machine {
         }
     }
 
-    /// Forget everything: each register is its own atom at `pos` (the naive mode's rule at every access).
+    /// Forget everything: each register is its own atom at `pos` (the naive mode's rule at every
+    /// access).
     pub fn forget(&mut self, pos: usize) {
         for r in 0..16 {
             self.regs[r] = Lin::slot(self.atom(Atom::Gpr {
@@ -113,7 +115,8 @@ impl Machine {
         }
     }
 
-    /// Register `r` holds an unknown value of so many bits at `pos`. The atom is new by construction: no search.
+    /// Register `r` holds an unknown value of so many bits at `pos`. The atom is new by
+    /// construction: no search.
     fn havoc(&mut self, r: usize, pos: usize, bits: u8) {
         self.regs[r] = Lin::slot(self.atoms.len() as Slot);
         self.atoms.push(Atom::Gpr {
@@ -181,7 +184,8 @@ impl Machine {
         Lin::constant(0).add(&self.narrowed(narrow, old), 1 << from)
     }
 
-    /// The offset part of a memory operand (no segment), `None` if it has too many terms or a vector index.
+    /// The offset part of a memory operand (no segment), `None` if it has too many terms or a
+    /// vector index.
     pub fn effective(&self, insn: &Instruction) -> Option<Lin> {
         if insn.is_ip_rel_memory_operand() {
             return Some(Lin::constant(insn.ip_rel_memory_address()));
@@ -349,7 +353,8 @@ fn immediate(insn: &Instruction, op: u32) -> Option<u64> {
     }
 }
 
-/// The register that an instruction with two operands or more writes, and the bits that the result can have.
+/// The register that an instruction with two operands or more writes, and the bits that the result
+/// can have.
 fn result_bits(insn: &Instruction) -> Option<(usize, u8)> {
     if insn.op_count() < 2 || insn.op0_kind() != OpKind::Register {
         return None;

@@ -1,4 +1,5 @@
-//! The quick way to an instruction's effects agrees with the decoder's tables, on every instruction of random code.
+//! The quick way to an instruction's effects agrees with the decoder's tables, on every instruction
+//! of random code.
 use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory};
 use memtrail_translate::effects::{effects, looked_up};
 

@@ -1,6 +1,8 @@
-//! How regular is each reference point? For the busiest ones: the stride that most of its accesses come at, and how many do.
+//! How regular is each reference point? For the busiest ones: the stride that most of its accesses
+//! come at, and how many do.
 //!
-//! An example of an analysis on top of memtrail's crates. All there is to it: a sink for accesses, and a replay into it.
+//! An example of an analysis on top of memtrail's crates. All there is to it: a sink for accesses,
+//! and a replay into it.
 use memtrail_model::{Access, AccessSink, Event, Reply, Wants};
 use memtrail_replay::{accesses, Selection};
 use memtrail_trace::{Known, Places, Reader};
@@ -61,7 +63,8 @@ impl AccessSink for Strides {
         }
     }
 
-    /// A loop, whole: what it does to the counts takes no longer for a billion iterations than for two.
+    /// A loop, whole: what it does to the counts takes no longer for a billion iterations than for
+    /// two.
     fn event(&mut self, event: Event<'_>) -> Reply {
         let Event::Loop(run) = event else {
             return Reply::NOTHING;

@@ -1,11 +1,15 @@
 //! Our caches against cachegrind's, on what lackey says a program does.
 //!
-//! Cachegrind's model is `write = none` with LRU: a write brings its line in, nothing is written back. What else is different:
-//! - A *modify* (`M` of lackey) is one access there, a read; here it is a read and a write of the same bytes. The write finds what the read has just brought in and changes no
-//!   order, so all misses are the same; only the number of writes is larger here, by the number of modifies.
-//! - Cachegrind looks an access that misses the first level up in the last one *as it is*. Here the last level is asked for each line that was missed, and for no other. This makes a difference for
-//!   accesses that cross a line: two lines missed are two requests here and one there, and a line that was there counts as used in the last level there and not here.
-//!   First levels are not concerned.
+//! Cachegrind's model is `write = none` with LRU: a write brings its line in, nothing is written
+//! back. What else is different:
+//! - A *modify* (`M` of lackey) is one access there, a read; here it is a read and a write of the
+//!   same bytes. The write finds what the read has just brought in and changes no order, so all
+//!   misses are the same; only the number of writes is larger here, by the number of modifies.
+//! - Cachegrind looks an access that misses the first level up in the last one *as it is*. Here the
+//!   last level is asked for each line that was missed, and for no other. This makes a difference
+//!   for accesses that cross a line: two lines missed are two requests here and one there, and a
+//!   line that was there counts as used in the last level there and not here. First levels are not
+//!   concerned.
 //! - Accesses longer than a line are cut there; these programs make none.
 use crate::caches::{build, kernel, point_of, simulate, Recording};
 use memtrail_model::{Access, Kind, Point};
@@ -71,7 +75,8 @@ fn ours(recording: &Recording) -> Result<Summary> {
     Ok(summary(&recording.simulate(levels)?))
 }
 
-/// Our caches, with cachegrind's way of asking the last level: whole accesses, if they missed the first one.
+/// Our caches, with cachegrind's way of asking the last level: whole accesses, if they missed the
+/// first one.
 fn ours_asking_as_cachegrind_does(accesses: &[Access]) -> Summary {
     let firsts = vec![
         level("I1", CACHES.i1, Holds::Instructions),
@@ -122,7 +127,8 @@ fn agrees(name: &str, args: &[&str]) -> Result<()> {
     same_asking.writes.made -= recording.modifies;
     assert_eq!(same_asking, theirs, "{name}, asked as cachegrind does");
 
-    // The hierarchy itself: first levels are the same, and what the last one is asked for differs as said above.
+    // The hierarchy itself: first levels are the same, and what the last one is asked for differs
+    // as said above.
     let mut ours = ours(&recording)?;
     ours.writes.made -= recording.modifies;
     ours.fetches.missed_last = theirs.fetches.missed_last;
@@ -149,7 +155,8 @@ kernels! {
     fib: ["15", "1"];
 }
 
-/// (made, missed by the first level, missed by the last one too) of the loads of `line_crossings.S`: cachegrind's, and ours.
+/// (made, missed by the first level, missed by the last one too) of the loads of
+/// `line_crossings.S`: cachegrind's, and ours.
 fn loads_at(offset: &str) -> Result<[References; 2]> {
     let (program, scratch) = build("programs/line_crossings.S", offset, &["-nostdlib", offset], &[])?;
     let theirs = cachegrind::run(&program, CACHES, &scratch)?;

@@ -1,4 +1,5 @@
-//! What the comparisons with other cache simulators share: programs, recordings of what lackey says they do, and our simulation of it.
+//! What the comparisons with other cache simulators share: programs, recordings of what lackey says
+//! they do, and our simulation of it.
 use memtrail_model::{Access, AccessSink, Event, Kind, LoopAccess, LoopRun, Point, Reply, SinkAdapter, Wants};
 use memtrail_replay::Selection;
 use memtrail_simulate::{Hierarchy, Level, LevelCounts, Options, Simulator};
@@ -136,7 +137,8 @@ pub fn simulate(levels: Vec<Level>, accesses: &[Access]) -> Vec<LevelCounts> {
     simulator.counts()
 }
 
-/// A program that calls the kernel for nothing but output to /dev/null, linked statically at a fixed address: the same in both tools.
+/// A program that calls the kernel for nothing but output to /dev/null, linked statically at a
+/// fixed address: the same in both tools.
 pub fn build(source: &str, purpose: &str, options: &[&str], args: &[&str]) -> Result<(Program, Scratch)> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();

@@ -1,12 +1,18 @@
 //! Our caches against pycachesim's, where the models agree, and where they do not, by how much.
 //!
 //! They agree on loads in hierarchies of LRU and FIFO. Its stores are different:
-//! - A store that hits is no use of the line, in the program's order or as a write-back. So LRU is compared on loads, and on stores that follow a load of the same bytes; FIFO on everything.
-//! - A write-back that misses always loads the line, also if it covers all of it. So lines grow from level to level here: then ours are asked for as well, and the level beyond counts how many.
-//! - A level that writes back but does not allocate places the line all the same, without loading it.
-//! - A victim cache keeps what is loaded from it (the line is then in both), gets clean lines alone, and may hold one twice: that is not an exclusive level.
+//! - A store that hits is no use of the line, in the program's order or as a write-back. So LRU is
+//!   compared on loads, and on stores that follow a load of the same bytes; FIFO on everything.
+//! - A write-back that misses always loads the line, also if it covers all of it. So lines grow
+//!   from level to level here: then ours are asked for as well, and the level beyond counts how
+//!   many.
+//! - A level that writes back but does not allocate places the line all the same, without loading
+//!   it.
+//! - A victim cache keeps what is loaded from it (the line is then in both), gets clean lines
+//!   alone, and may hold one twice: that is not an exclusive level.
 //!
-//! It counts lines, not accesses: accesses that cross a line of the first level are cut here. It counts stores that hit nowhere.
+//! It counts lines, not accesses: accesses that cross a line of the first level are cut here. It
+//! counts stores that hit nowhere.
 use crate::caches::{self, kernel, Recording};
 use memtrail_model::{Access, Kind, Point, Thread};
 use memtrail_simulate::config::{Inclusion, Policy, Write};
@@ -63,7 +69,8 @@ fn run(caches: &[Cache], accesses: &[Access]) -> Vec<Stats> {
 /// Our counts of a level as pycachesim's. `beyond` is the next level, or what stands for memory.
 fn translated(level: &Level, here: &LevelCounts, beyond: &LevelCounts) -> Stats {
     let (traffic, next) = (here.traffic, beyond.traffic);
-    // Lines that a write, or a write-back, brought in. Nothing but completing write-backs asks for prefetches here.
+    // Lines that a write, or a write-back, brought in. Nothing but completing write-backs asks for
+    // prefetches here.
     let for_stores = if level.allocate {
         traffic.writes.misses + next.prefetches.requests
     } else {
@@ -101,7 +108,8 @@ fn agree(levels: Vec<Level>, accesses: &[Access]) {
     assert!(ours.iter().all(|stats| stats.hits > 0 && stats.misses > 0), "{ours:?}");
 }
 
-/// The data accesses of a kernel, cut at lines of 32 bytes, at most as many as pycachesim takes in a few seconds.
+/// The data accesses of a kernel, cut at lines of 32 bytes, at most as many as pycachesim takes in
+/// a few seconds.
 fn stream(name: &str, purpose: &str, args: &[&str]) -> Result<Vec<Access>> {
     const MOST: usize = 150_000;
     let (program, scratch) = kernel(name, purpose, args)?;
@@ -231,7 +239,8 @@ fn a_store_is_placed_there_by_a_level_that_does_not_allocate() {
 
 #[test]
 fn a_victim_cache_keeps_its_lines_there() {
-    // R0 finds 0 in the victim cache. There it stays, so that 2, which makes room for it, drives 1 out; here it moves up, and R1 finds 1.
+    // R0 finds 0 in the victim cache. There it stays, so that 2, which makes room for it, drives 1
+    // out; here it moves up, and R1 finds 1.
     let accesses = lines("R0 R1 R2 R0 R1");
     let victim = Cache::Victim {
         sets: 1,

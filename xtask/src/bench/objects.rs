@@ -1,7 +1,10 @@
-//! `cargo xtask bench objects`: what noting allocations adds to recording, and how fast accesses are attributed to objects.
+//! `cargo xtask bench objects`: what noting allocations adds to recording, and how fast accesses
+//! are attributed to objects.
 //!
-//! Recording with and without notes alternates within a round, and the least wall time of each is kept. Call paths add nothing to it: they follow from
-//! what is recorded anyway. The last recording then goes through `memtrail objects`, which tells how many of its accesses are of no known object.
+//! Recording with and without notes alternates within a round, and the least wall time of each is
+//! kept. Call paths add nothing to it: they follow from what is recorded anyway. The last recording
+//! then goes through `memtrail objects`, which tells how many of its accesses are of no known
+//! object.
 
 use super::record::{least, read_json, timed, Options};
 use super::report::conditions;

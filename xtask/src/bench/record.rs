@@ -1,10 +1,13 @@
-//! `cargo xtask bench record`: how long recording to a file takes, and how fast what was recorded is compressed and replayed.
+//! `cargo xtask bench record`: how long recording to a file takes, and how fast what was recorded
+//! is compressed and replayed.
 //!
-//! Wall times, for that is what a user waits for: the collector compresses on the cores that the target leaves, and the target waits for it
-//! if need be. Native and recorded runs alternate within a round, and the least time of each is kept. Beside them
-//! stands Valgrind's lackey, which prints each access to /dev/null: once, it takes minutes.
+//! Wall times, for that is what a user waits for: the collector compresses on the cores that the
+//! target leaves, and the target waits for it if need be. Native and recorded runs alternate within
+//! a round, and the least time of each is kept. Beside them stands Valgrind's lackey, which prints
+//! each access to /dev/null: once, it takes minutes.
 //!
-//! Compression (on one core) and replay are measured on the last recording by an example of `memtrail-replay`, `recording_speed`.
+//! Compression (on one core) and replay are measured on the last recording by an example of
+//! `memtrail-replay`, `recording_speed`.
 
 use super::measure::{self, Mode};
 use super::report::conditions;
@@ -25,7 +28,8 @@ struct Bounds {
     name: &'static str,
     /// Wall time against native wall time.
     wall: f64,
-    /// Millions of records a second that one core compresses; none for loops, of which there are too few.
+    /// Millions of records a second that one core compresses; none for loops, of which there are
+    /// too few.
     compress: Option<f64>,
     /// Millions of accesses a second replayed one by one.
     replay: f64,

@@ -1,8 +1,10 @@
 //! `cargo xtask bench sim`: how fast caches are simulated, beside what others take for it.
 //!
-//! Each program is recorded once. On the recording, on one core: simulations of accesses that were replayed before, where nothing but the simulator is timed, and from the
-//! file, where loops come whole (an example of `memtrail-simulate`, `simulation_speed`). Then the command as users know it, on all cores; and with
-//! `--live` 26 caches at once while the program runs. Peers run the same program, or over the same addresses.
+//! Each program is recorded once. On the recording, on one core: simulations of accesses that were
+//! replayed before, where nothing but the simulator is timed, and from the file, where loops come
+//! whole (an example of `memtrail-simulate`, `simulation_speed`). Then the command as users know
+//! it, on all cores; and with `--live` 26 caches at once while the program runs. Peers run the same
+//! program, or over the same addresses.
 //!
 //! A missed bound is shown, not failed on: only what does not run fails.
 
@@ -64,9 +66,11 @@ const CASES: &[Case] = &[
     case("python3", Shape::Irregular),
 ];
 
-/// Accesses that are replayed into memory, and given to the peer that wants them there: full and quick.
+/// Accesses that are replayed into memory, and given to the peer that wants them there: full and
+/// quick.
 const IN_MEMORY: (u64, u64) = (30_000_000, 2_000_000);
-/// So often each simulation runs over them: they take little time, and on a shared machine many runs are disturbed.
+/// So often each simulation runs over them: they take little time, and on a shared machine many
+/// runs are disturbed.
 const IN_MEMORY_RUNS: usize = 9;
 
 #[derive(clap::Args)]
@@ -93,7 +97,8 @@ pub struct Options {
 struct Speeds(Vec<(String, f64)>);
 
 impl Speeds {
-    /// Lines of a name, a number, and what does not matter here, with tabs between; the first is about the file.
+    /// Lines of a name, a number, and what does not matter here, with tabs between; the first is
+    /// about the file.
     fn parse(text: &str) -> Option<Speeds> {
         let line = |line: &str| {
             let mut words = line.split('\t');
@@ -114,7 +119,8 @@ struct Measured {
     size: &'static str,
     accesses: u64,
     speeds: Speeds,
-    /// Wall seconds of each run: natively, of `sim` on the recording, and of `sim --live` with 26 caches.
+    /// Wall seconds of each run: natively, of `sim` on the recording, and of `sim --live` with 26
+    /// caches.
     native: Vec<f64>,
     command: Vec<f64>,
     /// The command with 26 caches.
@@ -252,7 +258,8 @@ fn measure(case: &'static Case, row: &Row, options: &Options, tools: &Tools) -> 
     Ok(measured)
 }
 
-/// Runs `simulation_speed` on one core: what it does on several threads takes as long as all of them together.
+/// Runs `simulation_speed` on one core: what it does on several threads takes as long as all of
+/// them together.
 fn speeds(tools: &Tools, prepared: &Prepared, recording: &Path, most: u64, runs: usize) -> Result<Speeds, String> {
     let said = tools.dir.join("speed.txt");
     let argv = words(&[

@@ -1,9 +1,10 @@
 //! `cargo xtask bench sizes`: how small a trace is, beside what general compressors make of it.
 //!
-//! Each kernel and program (`subjects`) is recorded to a file as a user would, and the whole file counts: control flow,
-//! block table, modules, index. Sizes must be the same tomorrow, so the environment is fixed and address-space
-//! randomisation is off. Native and recorded runs alternate and the least wall time of each is kept, as in the
-//! overhead table; there the collector is left out, here it is what is measured.
+//! Each kernel and program (`subjects`) is recorded to a file as a user would, and the whole file
+//! counts: control flow, block table, modules, index. Sizes must be the same tomorrow, so the
+//! environment is fixed and address-space randomisation is off. Native and recorded runs alternate
+//! and the least wall time of each is kept, as in the overhead table; there the collector is left
+//! out, here it is what is measured.
 //!
 //! The same accesses, taken back out of the file, are given to general compressors (`peers`).
 //! A missed bound is shown, not failed on: only what does not run fails.
@@ -186,8 +187,8 @@ pub fn record(prepared: &Prepared, memtrail: &Path, recording: &Path, dir: &Path
     })
 }
 
-/// Wall seconds of the prepared command under `wrapper`. The environment is the prepared one and nothing else:
-/// a C library reads all of it at the start, so it would show in the trace.
+/// Wall seconds of the prepared command under `wrapper`. The environment is the prepared one and
+/// nothing else: a C library reads all of it at the start, so it would show in the trace.
 fn timed(prepared: &Prepared, wrapper: &[String], dir: &Path) -> Result<f64, String> {
     let mut argv: Vec<String> = vec!["env".into(), "-i".into()];
     argv.extend(prepared.env.iter().map(|(key, value)| format!("{key}={value}")));

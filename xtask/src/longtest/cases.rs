@@ -262,7 +262,8 @@ $c shutdown nosave || true",
         packages: &[("golang-go", "go")],
         setup: "cp $SRC/main.go .; HOME=$PWD GOCACHE=$PWD/cache GO111MODULE=off CGO_ENABLED=0 go build -o main main.go; rm -rf cache",
         argv: &["./main"],
-        // The goroutine dump of an uncaught fault would hold addresses; this one is recovered, so nothing is printed.
+        // The goroutine dump of an uncaught fault would hold addresses; this one is recovered, so
+        // nothing is printed.
         ..PLAIN
     },
     Case {

@@ -1,8 +1,8 @@
-//! What the lock files bring in: licences, versions that stand twice, packages nobody looks after, and the
-//! least Rust version.
+//! What the lock files bring in: licences, versions that stand twice, packages nobody looks after,
+//! and the least Rust version.
 //!
-//! `cargo metadata` knows all of it, so no network and no further tool is needed. What it does not know is
-//! whether a package has a known vulnerability: the advisory database is elsewhere.
+//! `cargo metadata` knows all of it, so no network and no further tool is needed. What it does not
+//! know is whether a package has a known vulnerability: the advisory database is elsewhere.
 
 use crate::project::{cargo, root};
 use serde_json::Value;
@@ -157,7 +157,8 @@ fn release(version: &str) -> Option<(u32, u32, u32)> {
     Some((major, minor, numbers.next().unwrap_or(Some(0))?))
 }
 
-/// May we use what has this licence? `OR` leaves the choice to us, `AND` does not; `/` is an old `OR`.
+/// May we use what has this licence? `OR` leaves the choice to us, `AND` does not; `/` is an old
+/// `OR`.
 fn allowed(expression: &str) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -271,7 +272,8 @@ mod tests {
         behind.split('"').next().expect(lock).to_string()
     }
 
-    /// The runtime and the collector derive the same plan from the same bytes: with one decoder only.
+    /// The runtime and the collector derive the same plan from the same bytes: with one decoder
+    /// only.
     #[test]
     fn the_decoder_is_the_same_inside_and_outside_the_target() {
         let version = decoder("Cargo.lock");

@@ -6,8 +6,8 @@ use std::hash::Hash;
 const MANY_CALLERS: usize = 3;
 const MANY_SIZES: usize = 3;
 
-/// Calls that ask for blocks of many sizes on behalf of many callers. `paths` are the calls that lead to allocations, the
-/// outermost first, each with the usual size of the blocks.
+/// Calls that ask for blocks of many sizes on behalf of many callers. `paths` are the calls that
+/// lead to allocations, the outermost first, each with the usual size of the blocks.
 ///
 /// ```
 /// use memtrail_analyze::objects::busy;

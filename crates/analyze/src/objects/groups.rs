@@ -69,7 +69,8 @@ pub struct Group {
     pub most_live_bytes: u64,
     /// How often one was resized.
     pub resized: u64,
-    /// Of those that ended: how many, and for how many accesses of the whole run they lived, in sum and at most.
+    /// Of those that ended: how many, and for how many accesses of the whole run they lived, in sum
+    /// and at most.
     pub ended: u64,
     pub lifetime: u128,
     pub longest: u64,
@@ -94,7 +95,8 @@ impl Group {
         }
     }
 
-    /// The size that most objects had when they were made; found for certain if more than a fifth had it.
+    /// The size that most objects had when they were made; found for certain if more than a fifth
+    /// had it.
     pub fn element_bytes(&self) -> Option<u64> {
         let most = self.sizes.iter().filter(|s| s.1 > 0).max_by_key(|s| s.1);
         most.map(|s| s.0)

@@ -1,26 +1,40 @@
 //! Data objects: what lies at an address, at this moment.
 //!
-//! **Problem.** Addresses are recycled, blocks lie in mappings, pools in blocks; the same code allocates millions of blocks that are one thing to whoever reads a table. And every access asks.
+//! **Problem.** Addresses are recycled, blocks lie in mappings, pools in blocks; the same code
+//! allocates millions of blocks that are one thing to whoever reads a table. And every access asks.
 //!
-//! **Objects and groups.** An *object* (a dense number, used again after its death) is a range of addresses of an address space from its birth to its death, in counted accesses
-//! of the whole run. Objects with something in common are a [`Group`], which is what tables show and all that is left of dead objects ([`Common`] says what it can be). Heap blocks are
-//! grouped by the call path that asked for them: the innermost call that lies in no wrapper, as told by [`Options::wrapper`]. A resized block stays the same object.
+//! **Objects and groups.** An *object* (a dense number, used again after its death) is a range of
+//! addresses of an address space from its birth to its death, in counted accesses of the whole run.
+//! Objects with something in common are a [`Group`], which is what tables show and all that is left
+//! of dead objects ([`Common`] says what it can be). Heap blocks are grouped by the call path that
+//! asked for them: the innermost call that lies in no wrapper, as told by [`Options::wrapper`]. A
+//! resized block stays the same object.
 //!
-//! **Layers.** *Areas* (mappings, the heap segment, stacks) do not overlap: a new one takes the place of what was there. *Things* (heap blocks, variables, named memory) lie over them and may
-//! lie in each other: blocks of a pool in the pool's block, a named part in a block. The innermost is what an access belongs to; when it ends, what is around it is seen again. A thing never
+//! **Layers.** *Areas* (mappings, the heap segment, stacks) do not overlap: a new one takes the
+//! place of what was there. *Things* (heap blocks, variables, named memory) lie over them and may
+//! lie in each other: blocks of a pool in the pool's block, a named part in a block. The innermost
+//! is what an access belongs to; when it ends, what is around it is seen again. A thing never
 //! outlives the one it lies in.
 //!
 //! **Rules.**
-//! - A block lies in another only if that one is larger, holds all of it and comes from another allocator ([`Options::allocators`]). Any other block in its place has died unseen, which
-//!   is counted ([`Anomalies::overlaid`]).
-//! - Giving back ends the block that begins there, the innermost of the same allocator; else the innermost. If there is none that is counted ([`Anomalies::unmatched`]).
-//! - What is given back by a function that resizes is held ready until the thread gives back something else: the block that this function returns for it is the same object.
-//! - Mapping memory ends the blocks and names there, not the variables, which belong to what is mapped; unmapping ends all.
-//! - Naming memory names the thing or area that is exactly there (with no bytes: the innermost that holds the address) from then on; otherwise a new thing of this name lies over each thing
+//! - A block lies in another only if that one is larger, holds all of it and comes from another
+//!   allocator ([`Options::allocators`]). Any other block in its place has died unseen, which is
+//!   counted ([`Anomalies::overlaid`]).
+//! - Giving back ends the block that begins there, the innermost of the same allocator; else the
+//!   innermost. If there is none that is counted ([`Anomalies::unmatched`]).
+//! - What is given back by a function that resizes is held ready until the thread gives back
+//!   something else: the block that this function returns for it is the same object.
+//! - Mapping memory ends the blocks and names there, not the variables, which belong to what is
+//!   mapped; unmapping ends all.
+//! - Naming memory names the thing or area that is exactly there (with no bytes: the innermost that
+//!   holds the address) from then on; otherwise a new thing of this name lies over each thing
 //!   there. Blocks that are made in it later are their own objects.
-//! - A stack is the area that holds a thread's stack pointer when it is first told, and grows down into free addresses as far as [`Options::stack`]. A stack that is a block or a variable stays that.
+//! - A stack is the area that holds a thread's stack pointer when it is first told, and grows down
+//!   into free addresses as far as [`Options::stack`]. A stack that is a block or a variable stays
+//!   that.
 //!
-//! **Look-ups** go through shadow memory (see `shadow.rs`), which caches what `things` and `areas` say.
+//! **Look-ups** go through shadow memory (see `shadow.rs`), which caches what `things` and `areas`
+//! say.
 mod busy;
 mod groups;
 mod pieces;
@@ -61,13 +75,15 @@ pub type Wrapper = Box<dyn Fn(u64) -> bool>;
 
 /// How objects are told apart.
 pub struct Options {
-    /// Whether a call site lies in a function that only passes on what an allocator gave it, or in an allocator.
+    /// Whether a call site lies in a function that only passes on what an allocator gave it, or in
+    /// an allocator.
     pub wrapper: Option<Wrapper>,
     /// Calls that count in a heap block's path, innermost first.
     pub depth: usize,
     /// Blocks of fewer bytes are one group.
     pub threshold: u64,
-    /// By hook number: which allocator it belongs to. A hook beyond the list is an allocator of its own.
+    /// By hook number: which allocator it belongs to. A hook beyond the list is an allocator of its
+    /// own.
     pub allocators: Vec<u32>,
     /// How far stacks may grow.
     pub stack: u64,

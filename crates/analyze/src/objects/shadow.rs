@@ -1,10 +1,14 @@
 //! Which object is at an address, in a few nanoseconds.
 //!
-//! **Idea.** A page (4 KB) either is one object's as a whole or has a table with an entry for each *granule* (16 bytes). Pages are filled when they are first asked for, from the ranges that
-//! the object map keeps, so that a gigabyte costs nothing until it is used; what changes later is painted over what is filled.
+//! **Idea.** A page (4 KB) either is one object's as a whole or has a table with an entry for each
+//! *granule* (16 bytes). Pages are filled when they are first asked for, from the ranges that the
+//! object map keeps, so that a gigabyte costs nothing until it is used; what changes later is
+//! painted over what is filled.
 //!
-//! **An entry** says: nothing is known yet; the whole granule is this object's (*exact*); some of it is this object's, to be checked against where the object is; or ask the ranges. The third
-//! is for the ends of blocks whose size is no multiple of 16, which are frequent: the check is a comparison of what has to be loaded anyway.
+//! **An entry** says: nothing is known yet; the whole granule is this object's (*exact*); some of
+//! it is this object's, to be checked against where the object is; or ask the ranges. The third is
+//! for the ends of blocks whose size is no multiple of 16, which are frequent: the check is a
+//! comparison of what has to be loaded anyway.
 use crate::hash::NumberMap;
 
 const PAGE: u32 = 12;
@@ -161,7 +165,8 @@ impl Shadow {
         self.set(addr >> PAGE, Entry(table | Entry::TABLE));
     }
 
-    /// A range has become somebody's. The granules at its ends are asked for from now on unless the new one owns something of them and may be checked.
+    /// A range has become somebody's. The granules at its ends are asked for from now on unless the
+    /// new one owns something of them and may be checked.
     pub fn paint(&mut self, part: &Part) {
         self.each_page(part.start, part.end, |shadow, page| {
             let (start, end) = (page << PAGE, (page << PAGE).saturating_add(1 << PAGE));

@@ -72,7 +72,8 @@ impl Objects {
         self.cold[id as usize].kind
     }
 
-    /// The innermost object at an address, and the first and last address around it that are all its own.
+    /// The innermost object at an address, and the first and last address around it that are all
+    /// its own.
     pub fn extent(&self, space: SpaceIndex, addr: u64) -> (u32, u64, u64) {
         let piece = self.at(space).extent(addr);
         (piece.id, piece.start, piece.end.saturating_sub(1).max(addr))
@@ -317,7 +318,8 @@ impl Objects {
             }
         }
         hot.span = 0;
-        // Those in it that are dropped after it still have to find that they lay in it: `outer` stays.
+        // Those in it that are dropped after it still have to find that they lay in it: `outer`
+        // stays.
         cold.kind = Kind::Unknown;
         self.unused.push(id);
     }

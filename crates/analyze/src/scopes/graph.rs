@@ -120,7 +120,8 @@ impl Graph {
         function
     }
 
-    /// The strongly connected regions among these parts: those in which something leads back to where it came from. In the order of the first of their parts in the list.
+    /// The strongly connected regions among these parts: those in which something leads back to
+    /// where it came from. In the order of the first of their parts in the list.
     pub fn cycles(&self, parts: &[usize]) -> Vec<Vec<usize>> {
         let place: NumberMap<usize, usize> = parts.iter().enumerate().map(|(at, &part)| (part, at)).collect();
         let next = |at: usize| self.next[parts[at]].iter().filter_map(|to| place.get(to).copied());

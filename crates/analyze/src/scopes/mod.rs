@@ -1,14 +1,22 @@
 //! Loops and their nesting, from the control flow that was executed.
 //!
-//! **Input.** The ways that control took ([`Edge`]: a stretch of instructions that ran from its start to its end, and where it went from there). Stretches may overlap and may be left at different ends.
+//! **Input.** The ways that control took ([`Edge`]: a stretch of instructions that ran from its
+//! start to its end, and where it went from there). Stretches may overlap and may be left at
+//! different ends.
 //!
-//! **Graph.** Code is cut where a stretch begins or ends and where an edge goes. Neighbouring parts of a stretch are connected: that is the way past a branch that was not taken. A call is a way to what
-//! is behind it, if that was executed; returns lead nowhere. A *function* is what can be reached from its entry without passing another entry, where entries are what was called and what the caller knows
-//! of: a jump to the entry of another function is a tail call. Code that no entry leads to is a function of its own from its lowest address on.
+//! **Graph.** Code is cut where a stretch begins or ends and where an edge goes. Neighbouring parts
+//! of a stretch are connected: that is the way past a branch that was not taken. A call is a way to
+//! what is behind it, if that was executed; returns lead nowhere. A *function* is what can be
+//! reached from its entry without passing another entry, where entries are what was called and what
+//! the caller knows of: a jump to the entry of another function is a tail call. Code that no entry
+//! leads to is a function of its own from its lowest address on.
 //!
-//! **Loops** are the strongly connected regions of a function, those inside once the header is taken away, and so on. If a region has one entry, which then dominates it, that is the loop's
-//! *header*, and the loop is the natural loop of all back edges to it: loops with the same header are one. If it has several entries it is *irreducible*, and its header is the
-//! one that a depth-first search from the function's entry comes to first. This gives the nesting without a dominator tree and deals with irreducible code in the same way (Steensgaard's forest).
+//! **Loops** are the strongly connected regions of a function, those inside once the header is
+//! taken away, and so on. If a region has one entry, which then dominates it, that is the loop's
+//! *header*, and the loop is the natural loop of all back edges to it: loops with the same header
+//! are one. If it has several entries it is *irreducible*, and its header is the one that a
+//! depth-first search from the function's entry comes to first. This gives the nesting without a
+//! dominator tree and deals with irreducible code in the same way (Steensgaard's forest).
 mod graph;
 
 use graph::{Function, Graph};
@@ -41,7 +49,8 @@ pub struct Scopes {
 }
 
 impl Scopes {
-    /// From the ways that control took, in any order, and entries of functions besides those that were called.
+    /// From the ways that control took, in any order, and entries of functions besides those that
+    /// were called.
     pub fn new(edges: &[Edge], entries: &[u64]) -> Scopes {
         let (graph, called) = Graph::new(edges);
         let entries: BTreeSet<u64> = called.into_iter().chain(entries.iter().copied()).collect();

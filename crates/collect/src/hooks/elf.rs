@@ -12,7 +12,8 @@ type Header = FileHeader64<LittleEndian>;
 /// Longer symbol tables, in bytes, are left aside.
 const MOST: u64 = 1 << 30;
 
-/// One for each address; `None` if it is no such file. Functions that only choose others (ifuncs) and those of other files are none.
+/// One for each address; `None` if it is no such file. Functions that only choose others (ifuncs)
+/// and those of other files are none.
 pub(super) fn functions(file: File, allocators: &Allocators) -> Option<Vec<Found>> {
     let cache = ReadCache::new(file);
     let data = &cache;

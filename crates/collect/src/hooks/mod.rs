@@ -1,11 +1,13 @@
 //! Which functions of a target are hooked.
 //!
-//! **Problem.** A target calls functions by address; which of them allocate is known by their names only, and those are in the symbol tables of its
-//! modules, which are not mapped.
+//! **Problem.** A target calls functions by address; which of them allocate is known by their names
+//! only, and those are in the symbol tables of its modules, which are not mapped.
 //!
-//! **Idea.** When a process tells that code of a file was mapped, the file's symbol tables are read, and nothing else of it, and defined functions
-//! with the [names](names) of allocation functions become *hooks*, at the addresses that the mapping gives them. They are numbered here, told to the sink,
-//! and the process gets them as the answer to its question ([`memtrail_ring::hook`]).
+//! **Idea.** When a process tells that code of a file was mapped, the file's symbol tables are
+//! read, and nothing else of it, and defined functions with the [names](names) of allocation
+//! functions become *hooks*, at the addresses that the mapping gives them. They are numbered here,
+//! told to the sink, and the process gets them as the answer to its question
+//! ([`memtrail_ring::hook`]).
 //!
 //! **Invariant.** No file makes this panic, wait, or read more than the file has.
 mod elf;
@@ -145,7 +147,8 @@ impl<'s> Hooks<'s> {
         [].into()
     }
 
-    /// Answers a question, if one was asked. `asked`: as it was before the last messages were taken.
+    /// Answers a question, if one was asked. `asked`: as it was before the last messages were
+    /// taken.
     pub fn answer(&mut self, slot: usize, asked: u32, answer: &Answer) {
         if answer.answered.load(Ordering::Relaxed) == asked {
             return;

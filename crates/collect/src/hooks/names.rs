@@ -86,7 +86,8 @@ const TCMALLOC: [(&str, Function); 15] = [
     ("free_sized", free(1)),
 ];
 
-/// `operator new`, `operator delete` and those of arrays, with all that may follow: alignment, nothrow; size.
+/// `operator new`, `operator delete` and those of arrays, with all that may follow: alignment,
+/// nothrow; size.
 const NEW: [&str; 2] = ["_Znwm", "_Znam"];
 const AFTER_NEW: [&str; 4] = ["", "RKSt9nothrow_t", "St11align_val_t", "St11align_val_tRKSt9nothrow_t"];
 const DELETE: [&str; 2] = ["_ZdlPv", "_ZdaPv"];
@@ -140,7 +141,8 @@ impl Allocators {
         Allocators { functions }
     }
 
-    /// A function of the program's own that returns a block, of the size that is this argument, from 1.
+    /// A function of the program's own that returns a block, of the size that is this argument,
+    /// from 1.
     pub fn allocates(&mut self, name: &str, argument: u8) {
         self.named(name, allocate(argument, 0));
     }
@@ -168,7 +170,8 @@ impl Allocators {
     }
 }
 
-/// Of two names for one function, the one that is rather shown comes first: plain ones, then those with underscores.
+/// Of two names for one function, the one that is rather shown comes first: plain ones, then those
+/// with underscores.
 pub(super) fn rank(name: &str) -> (usize, usize, &str) {
     let underscores = name.bytes().take_while(|&b| b == b'_').count();
     (underscores, name.len(), name)

@@ -1,7 +1,8 @@
 //! Expanding with fetches: every executed instruction is told before its accesses.
 //!
-//! Which instructions were executed follows from how the block was left, and what a limit means is the same as without them: it counts
-//! accesses, and nothing comes behind the last. So an execution can also be stopped between two fetches.
+//! Which instructions were executed follows from how the block was left, and what a limit means is
+//! the same as without them: it counts accesses, and nothing comes behind the last. So an execution
+//! can also be stopped between two fetches.
 use super::{reached, Expander, Rest};
 use crate::shape::{expand, Values};
 use crate::{Block, Cut, DecodeError};
@@ -79,7 +80,8 @@ impl<S: AccessSink> Expander<'_, S> {
             && self.bend_until(thread, block, slots, rest, reached(cut)))
     }
 
-    /// The fetches of the instructions before `end` that were not told yet, and the bends among them. Returns whether the limit allowed all of them.
+    /// The fetches of the instructions before `end` that were not told yet, and the bends among
+    /// them. Returns whether the limit allowed all of them.
     fn fetch_until(&mut self, thread: Thread, block: &Block, slots: &[u64], rest: &mut Rest, end: u16) -> bool {
         while rest.insn < end {
             if self.left == 0 || !self.bend_until(thread, block, slots, rest, rest.insn) {

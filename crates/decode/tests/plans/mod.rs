@@ -290,7 +290,8 @@ fn random_plan(rng: &mut Rng) -> Plan {
     // The last word of an affine loop's record is its counter at the end, which nothing refers to.
     let captured: Vec<Slot> = (FIRST..FIRST + words - 1 - u16::from(looping == 1)).collect();
     let mut slots: Vec<Slot> = [RSP, FS, GS].into_iter().chain(captured.iter().copied()).collect();
-    // The instruction before which each slot has its value: a loop captures everything at its beginning.
+    // The instruction before which each slot has its value: a loop captures everything at its
+    // beginning.
     let mut ready = vec![0; slots.len()];
     if looping == 0 {
         let mut aside = rng.aside();

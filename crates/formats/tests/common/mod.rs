@@ -61,8 +61,8 @@ pub fn import(sources: &mut [&mut dyn Source]) -> Result<(Vec<u8>, Imported), Er
     Ok((bytes, imported))
 }
 
-/// What a recording replays to; both ways of replaying must agree. The threads stand one after the other. Points are looked up and
-/// then taken away, since traces know none.
+/// What a recording replays to; both ways of replaying must agree. The threads stand one after the
+/// other. Points are looked up and then taken away, since traces know none.
 pub fn replayed(bytes: &[u8]) -> (Told, Counts) {
     let mut reader = Reader::open(Cursor::new(bytes)).unwrap();
     let counts = check(&mut reader).unwrap().counts;

@@ -5,7 +5,8 @@
 //! PRSD <base_address, base_address_shift, sequence_id, sequence_id_shift, PRSD_length, RSD or PRSD>
 //! IAD <address, event_type, sequence_id, source_table_index>
 //! ```
-//! The source table is told as it grows: index, instruction, size of the access, module and offset, file and line.
+//! The source table is told as it grows: index, instruction, size of the access, module and offset,
+//! file and line.
 use super::{output, written};
 use crate::args::DumpArgs;
 use crate::info::Recording;

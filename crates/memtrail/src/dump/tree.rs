@@ -5,10 +5,11 @@
 //!   loop 300
 //!     mm+0x15a8 x149: rax=0x10, rcx=0x555f60 [+0, +2400], rdx=0x4a62e0 [+2400, +0], until=0x960
 //! ```
-//! A line is a loop, with its trip count, or a block, with the registers its accesses follow from: the value in the first iteration and, in
-//! brackets, how far it moves with each loop around it, the outermost first. A trip count that changes has the same. `x150` is a block
-//! that repeats itself so often in the first iteration, and `until` what its counter then is. A path is named by its first and its last
-//! instruction, `mm+0x15a8..+0x1204 (3 pieces)`.
+//! A line is a loop, with its trip count, or a block, with the registers its accesses follow from:
+//! the value in the first iteration and, in brackets, how far it moves with each loop around it,
+//! the outermost first. A trip count that changes has the same. `x150` is a block that repeats
+//! itself so often in the first iteration, and `until` what its counter then is. A path is named by
+//! its first and its last instruction, `mm+0x15a8..+0x1204 (3 pieces)`.
 use super::{output, written};
 use crate::args::DumpArgs;
 use crate::info::Recording;
@@ -23,7 +24,8 @@ const REGISTERS: [&str; 16] = [
     "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
 ];
 
-/// A parameter in a nest: its first value, and how far it moves in each loop, the outermost first. Strides may move as well.
+/// A parameter in a nest: its first value, and how far it moves in each loop, the outermost first.
+/// Strides may move as well.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Moving {
     first: u64,
@@ -56,7 +58,8 @@ impl Moving {
     }
 }
 
-/// The parameters of a loop's body, given those of the loop: `rest` is the first values and then their strides.
+/// The parameters of a loop's body, given those of the loop: `rest` is the first values and then
+/// their strides.
 fn inside(rest: &[Moving]) -> Vec<Moving> {
     let (first, strides) = rest.split_at(rest.len() / 2);
     let moving = |(first, stride): (&Moving, &Moving)| {
@@ -105,7 +108,8 @@ impl<W: Write> Tree<'_, W> {
         }
     }
 
-    /// Where a block begins; of a path also the last instruction, without its module if that is the same.
+    /// Where a block begins; of a path also the last instruction, without its module if that is the
+    /// same.
     fn name(&self, block: &Block) -> String {
         let plan = &block.plan;
         let mut text = self.place(block, 0);
@@ -240,7 +244,8 @@ mod tests {
     #[test]
     fn parameters_move_with_every_loop_around_them() {
         let fixed = |values: &[u64]| values.iter().map(|&v| Moving::fixed(v)).collect::<Vec<_>>();
-        // A loop over a loop over one parameter: its inner loop has 3 parameters (trips, first, stride).
+        // A loop over a loop over one parameter: its inner loop has 3 parameters (trips, first,
+        // stride).
         let outer = fixed(&[5, 0x1000, 8, 1, 100, u64::MAX]);
         let inner = inside(&outer);
         assert_eq!(inner[0].first, 5);

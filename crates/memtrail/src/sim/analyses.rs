@@ -119,7 +119,8 @@ impl Analyses {
         })
     }
 
-    /// Has the configurations of a sweep simulated one by one, if there are any and that can be done. Returns how many accesses there were then.
+    /// Has the configurations of a sweep simulated one by one, if there are any and that can be
+    /// done. Returns how many accesses there were then.
     pub fn by_itself(
         &mut self,
         simulate: impl FnOnce(&[SweepConfig]) -> anyhow::Result<Option<(Vec<Swept>, u64)>>,

@@ -32,7 +32,8 @@ impl FromStr for PcRange {
 
 #[derive(Clone, Debug, ArgGroup)]
 pub struct CacheArgs {
-    /// A level, from the processor outwards; may be repeated: L1=32K:64:8 is 32 KiB in lines of 64 bytes, 8 ways.
+    /// A level, from the processor outwards; may be repeated: L1=32K:64:8 is 32 KiB in lines of 64
+    /// bytes, 8 ways.
     #[arg(long = "cache", value_name = "LEVEL", conflicts_with_all = ["config", "preset"])]
     pub caches: Vec<String>,
     /// Levels from a TOML file.
@@ -52,10 +53,12 @@ pub struct CacheArgs {
     pub cores: Option<u32>,
 }
 
-/// Analyses besides the hierarchy, in the same pass. If one is asked for and no caches are given, no hierarchy is simulated.
+/// Analyses besides the hierarchy, in the same pass. If one is asked for and no caches are given,
+/// no hierarchy is simulated.
 #[derive(Clone, Debug, Default, ArgGroup)]
 pub struct ManyArgs {
-    /// Many data caches at once: size=8K..1M,line=32,64,ways=1,2,4,policy=lru,fifo or metasim26; may be repeated.
+    /// Many data caches at once: size=8K..1M,line=32,64,ways=1,2,4,policy=lru,fifo or metasim26;
+    /// may be repeated.
     #[arg(long = "sweep", value_name = "SPEC")]
     pub sweeps: Vec<String>,
     /// Miss ratios of LRU caches by size and ways.
@@ -174,7 +177,8 @@ pub struct SimArgs {
 }
 
 impl SimArgs {
-    /// Whether a hierarchy is simulated: unless other analyses are asked for, and nothing that needs one.
+    /// Whether a hierarchy is simulated: unless other analyses are asked for, and nothing that
+    /// needs one.
     pub fn hierarchy(&self) -> bool {
         let CacheArgs {
             caches,

@@ -1,4 +1,5 @@
-//! What stands between a replay and the analyses: a choice of instructions, a limit, a progress line, and several analyses at once.
+//! What stands between a replay and the analyses: a choice of instructions, a limit, a progress
+//! line, and several analyses at once.
 use crate::progress::Progress;
 use memtrail_model::{Access, AccessSink, Event, Kind, LoopRun, Point, Reply, SinkAdapter, Thread, Wants};
 use memtrail_replay::Limit;

@@ -1,7 +1,8 @@
 //! `sim`: caches, simulated on a recording or while a program runs.
 //!
-//! One file for each concern: what is asked for (`args`), which caches ([`choose`]), what finds it out ([`analyses`], in
-//! one pass: [`tee`]), and what gets through to that ([`feed`]). What it found is a result set, as that of the tables.
+//! One file for each concern: what is asked for (`args`), which caches ([`choose`]), what finds it
+//! out ([`analyses`], in one pass: [`tee`]), and what gets through to that ([`feed`]). What it
+//! found is a result set, as that of the tables.
 pub mod analyses;
 pub mod args;
 pub mod choose;
@@ -141,7 +142,8 @@ fn of_run(args: &SimArgs, done: &Done, ran: Ran<Feed<Analyses>>) -> anyhow::Resu
     }
 }
 
-/// Runs a command with MetaSim's 26 caches simulated on all its accesses, for the sake of the time that takes.
+/// Runs a command with MetaSim's 26 caches simulated on all its accesses, for the sake of the time
+/// that takes.
 pub fn of_26_caches(record_args: &RecordArgs) -> anyhow::Result<Done> {
     let mut args = SimArgs::of(Default::default(), "");
     args.caches.caches.clear();
@@ -240,7 +242,8 @@ fn results(args: &SimArgs, analyses: Analyses, accesses: u64, points: &[PointInf
     }
 }
 
-/// Simulates each configuration of a sweep by itself, if each thread can be replayed whole and it does not take too long.
+/// Simulates each configuration of a sweep by itself, if each thread can be replayed whole and it
+/// does not take too long.
 fn one_by_one(
     args: &SimArgs,
     configs: &[SweepConfig],

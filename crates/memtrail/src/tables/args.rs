@@ -45,7 +45,8 @@ impl From<SortBy> for Sort {
 pub struct TableArgs {
     #[command(flatten)]
     pub caches: CacheArgs,
-    /// What rows are told apart by, in this order: ref, callpath, object, line, function, loop, module, thread, process.
+    /// What rows are told apart by, in this order: ref, callpath, object, line, function, loop,
+    /// module, thread, process.
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = dimension)]
     pub by: Vec<Dimension>,
     /// What comes first.
@@ -71,7 +72,8 @@ pub struct TableArgs {
     /// Only accesses of instructions in this range of addresses, the end excluded; may be repeated.
     #[arg(long = "pc", value_name = "LO-HI")]
     pub pcs: Vec<PcRange>,
-    /// A function that only passes on what an allocator gives it: its callers are told apart; may be repeated.
+    /// A function that only passes on what an allocator gives it: its callers are told apart; may
+    /// be repeated.
     #[arg(long = "wrapper", value_name = "NAME")]
     pub wrappers: Vec<String>,
     /// Tell allocations apart by this many calls at most.

@@ -1,7 +1,8 @@
 //! Which references load what the addresses of others are made of.
 //!
-//! Recordings have addresses, not values, so that is found in the code: of each block in which a reference of interest stands, along its instructions, from the block's beginning.
-//! Imported traces have no code: of these, nothing is known.
+//! Recordings have addresses, not values, so that is found in the code: of each block in which a
+//! reference of interest stands, along its instructions, from the block's beginning. Imported
+//! traces have no code: of these, nothing is known.
 use memtrail_analyze::patterns::Feeders;
 use memtrail_decode::Block;
 use memtrail_model::{Kind, Point};
@@ -9,7 +10,8 @@ use memtrail_symbols::loads::Registers;
 use memtrail_trace::Known;
 use std::collections::{HashMap, HashSet};
 
-/// The feeders of the given points. A reference may stand in several blocks, some of which begin between it and a load: what all blocks agree on that know of any load counts.
+/// The feeders of the given points. A reference may stand in several blocks, some of which begin
+/// between it and a load: what all blocks agree on that know of any load counts.
 pub fn feeders(known: &Known, of: HashSet<Point>) -> Feeders {
     let info = known.table.points();
     let code = |point: &Point| info.get(point.index()).map(|info| info.code);

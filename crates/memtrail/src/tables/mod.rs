@@ -1,8 +1,10 @@
-//! `refs`, `evictors`, `objects`, `lines`, `competition`: what caches do, by what the program is made of.
+//! `refs`, `evictors`, `objects`, `lines`, `competition`: what caches do, by what the program is
+//! made of.
 //!
-//! One replay ([`run`]) through a tagger and a simulator counts by reference point, and by call path, object and thread
-//! as far as those are asked for. [`results`] makes a result set of the counts, with names ([`names`], [`references`],
-//! [`objects`], [`scopes`]). The tables are views of that set, or of one that was saved.
+//! One replay ([`run`]) through a tagger and a simulator counts by reference point, and by call
+//! path, object and thread as far as those are asked for. [`results`] makes a result set of the
+//! counts, with names ([`names`], [`references`], [`objects`], [`scopes`]). The tables are views of
+//! that set, or of one that was saved.
 pub mod args;
 mod feeders;
 pub mod names;
@@ -43,7 +45,8 @@ pub enum Table {
 }
 
 impl Table {
-    /// What its rows are told apart by unless told otherwise, and what stands in them without saying so.
+    /// What its rows are told apart by unless told otherwise, and what stands in them without
+    /// saying so.
     fn subject(self) -> Dimension {
         match self {
             Table::Refs | Table::Evictors(_) => Dimension::Ref,

@@ -1,7 +1,7 @@
 //! Names for instructions: functions, lines, modules.
 //!
-//! Looked up when they are first asked for, and kept. What has no name is called by its module and offset, and why is remembered, for the
-//! report to say once.
+//! Looked up when they are first asked for, and kept. What has no name is called by its module and
+//! offset, and why is remembered, for the report to say once.
 use memtrail_decode::{Images, Module as File, Table};
 use memtrail_report::format::base;
 use memtrail_symbols::{Disk, Frame, Location, Module, Options, Reason, Store, Symbols};
@@ -44,8 +44,9 @@ impl Code {
         Some((frame.file.as_deref()?, frame.line?))
     }
 
-    /// The same instruction as each function sees it that it was inlined through, innermost first: each with one frame, of the instruction itself or of the call that was
-    /// inlined. Of an instruction without frames, the instruction.
+    /// The same instruction as each function sees it that it was inlined through, innermost first:
+    /// each with one frame, of the instruction itself or of the call that was inlined. Of an
+    /// instruction without frames, the instruction.
     pub fn inlined(&self) -> Vec<Code> {
         let frames = &self.location.frames;
         let outermost = frames.len().saturating_sub(1);
@@ -90,8 +91,8 @@ impl Code {
     }
 }
 
-/// What files are called: each by its name, those that share it by their paths, and those that share
-/// even that, because a file was built again, by path and build id.
+/// What files are called: each by its name, those that share it by their paths, and those that
+/// share even that, because a file was built again, by path and build id.
 fn called(files: &[File]) -> HashMap<File, Rc<str>> {
     let path = |file: &File| String::from_utf8_lossy(&file.path).into_owned();
     let with_id = |file: &File| {
@@ -248,7 +249,8 @@ impl Names {
 }
 
 impl Names {
-    /// Where functions of this name lie around the given instructions, as code addresses. Of a function that was inlined, these are the instructions themselves.
+    /// Where functions of this name lie around the given instructions, as code addresses. Of a
+    /// function that was inlined, these are the instructions themselves.
     pub fn function_ranges(&self, name: &str, codes: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for code in codes {

@@ -1,7 +1,8 @@
 //! What objects are called.
 //!
-//! A variable has its name. A heap block has that of the variable it was assigned to, if the source of the line that asked for it tells, and where that was;
-//! if several objects would be called the same, the calls further out tell them apart.
+//! A variable has its name. A heap block has that of the variable it was assigned to, if the source
+//! of the line that asked for it tells, and where that was; if several objects would be called the
+//! same, the calls further out tell them apart.
 use super::names::Code;
 use super::run::Measured;
 use memtrail_analyze::calls::Tree;
@@ -109,7 +110,8 @@ fn facts(found: &Measured, group: u32) -> Facts {
     }
 }
 
-/// A call in a path: made from an instruction, by a function that was inlined there or by the one that is really there.
+/// A call in a path: made from an instruction, by a function that was inlined there or by the one
+/// that is really there.
 pub enum Call {
     From(Code),
     Signal(u32),
@@ -131,7 +133,8 @@ impl Call {
         }
     }
 
-    /// What tells calls apart. A call in a function that was inlined in several places is the same one in all of them.
+    /// What tells calls apart. A call in a function that was inlined in several places is the same
+    /// one in all of them.
     fn key(&self) -> String {
         let column = match self {
             Call::From(code) => code.location.frames.first().and_then(|frame| frame.column),
@@ -145,7 +148,8 @@ impl Call {
     }
 }
 
-/// The calls that lead to a node, the first one first. Those that were inlined stand between the call of the function that they were inlined into and the one made from them.
+/// The calls that lead to a node, the first one first. Those that were inlined stand between the
+/// call of the function that they were inlined into and the one made from them.
 pub fn calls(found: &Measured, node: u32) -> Vec<Call> {
     let sites = found.tree.path(node);
     let calls = |site: u64| match Tree::signal_of(site) {
@@ -162,7 +166,8 @@ pub fn calls(found: &Measured, node: u32) -> Vec<Call> {
     sites.into_iter().flat_map(calls).collect()
 }
 
-/// The calls that allocated something, without those that wrappers made at the end, unless there are no others.
+/// The calls that allocated something, without those that wrappers made at the end, unless there
+/// are no others.
 fn asking_calls(found: &Measured, node: u32) -> Vec<Call> {
     let mut calls = calls(found, node);
     let asking = calls.iter().rposition(|call| !call.is_of_wrapper(found));

@@ -37,7 +37,8 @@ pub fn of(code: &Code, pc: u64, kind: Kind) -> Reference {
 /// Points of one function of one module, by address.
 type Members = BTreeMap<(u64, Kind), Vec<usize>>;
 
-/// The references that points are, by point. Those that did anything are numbered by function, in the order of its code.
+/// The references that points are, by point. Those that did anything are numbered by function, in
+/// the order of its code.
 pub fn names(found: &Measured) -> Vec<Reference> {
     let points = &found.points;
     let mut used = vec![false; points.len()];

@@ -1,4 +1,5 @@
-//! Results of what was measured: counts by composite become rows of a set, and numbers get their names.
+//! Results of what was measured: counts by composite become rows of a set, and numbers get their
+//! names.
 use super::objects;
 use super::references;
 use super::run::Measured;

@@ -1,10 +1,12 @@
 //! Where variables are: those of each module, from the moment it is mapped.
 //!
-//! **Problem.** A module's data is mapped in pieces: what comes from the file, then, over its end or behind it, memory that begins as zeros. Where the module
-//! ended up is known when the first piece is mapped.
+//! **Problem.** A module's data is mapped in pieces: what comes from the file, then, over its end
+//! or behind it, memory that begins as zeros. Where the module ended up is known when the first
+//! piece is mapped.
 //!
-//! **Idea.** A piece that comes from a file tells how far the module was moved. That is kept for each address space, and whatever is mapped where a known
-//! module's data belongs has its variables.
+//! **Idea.** A piece that comes from a file tells how far the module was moved. That is kept for
+//! each address space, and whatever is mapped where a known module's data belongs has its
+//! variables.
 use super::names::Names;
 use memtrail_analyze::objects::{Kind, Objects};
 use memtrail_analyze::tagger::{self, ThreadLocal};
@@ -20,7 +22,8 @@ pub struct Variable {
     pub name: String,
     /// The path of its module.
     pub module: Rc<str>,
-    /// Where the linker put it; nothing if every thread has its own, or if it is the rest of the module's data.
+    /// Where the linker put it; nothing if every thread has its own, or if it is the rest of the
+    /// module's data.
     pub vaddr: Option<u64>,
     pub bytes: u64,
     pub ty: Option<Rc<Type>>,
@@ -58,7 +61,8 @@ pub struct Statics {
 const CONTROL_BLOCK: u64 = 2304;
 
 impl Statics {
-    /// Asks all modules for their variables, and gives each a group. `program` is the path of the executable.
+    /// Asks all modules for their variables, and gives each a group. `program` is the path of the
+    /// executable.
     pub fn new(names: &Names, program: &[u8], objects: &mut Objects) -> Statics {
         let mut statics = Statics::default();
         let mut before = 0;
@@ -130,7 +134,8 @@ impl Statics {
         self.images.insert(path.to_vec(), Rc::new(image));
     }
 
-    /// For a [`tagger::Tagger`]: which variables a mapping brings. `path` gives the text of a mapping's source.
+    /// For a [`tagger::Tagger`]: which variables a mapping brings. `path` gives the text of a
+    /// mapping's source.
     pub fn watch(&self, path: impl Fn(u32) -> Option<Vec<u8>> + 'static) -> tagger::Variables {
         let images = self.images.clone();
         // By address space: modules that are there, and how far they were moved.
@@ -167,8 +172,9 @@ impl Statics {
 }
 
 impl Image {
-    /// How far the module was moved, if this piece of its file is mapped here. The same page of a file may be mapped for two segments: the one that agrees with
-    /// what is `known`, or else with the protection, is meant.
+    /// How far the module was moved, if this piece of its file is mapped here. The same page of a
+    /// file may be mapped for two segments: the one that agrees with what is `known`, or else with
+    /// the protection, is meant.
     fn moved(&self, address: u64, offset: u64, protection: u32, known: &[u64]) -> Option<u64> {
         const PAGE: u64 = 4096;
         let begins = |s: &&Segment| s.offset & !(PAGE - 1) == offset;

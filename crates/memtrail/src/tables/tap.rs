@@ -1,4 +1,5 @@
-//! What stands before the counting: remembers where each reference point went first, and the ways that control took.
+//! What stands before the counting: remembers where each reference point went first, and the ways
+//! that control took.
 use memtrail_model::{Access, AccessSink, Edge, Event, Reply, SinkAdapter, Wants};
 
 /// The first access of a reference point.

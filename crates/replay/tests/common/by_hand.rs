@@ -11,7 +11,8 @@ pub fn scan(block: &Block, from: u64, trips: u64) -> Vec<u64> {
     vec![block.id.into(), from, from + 4 * trips]
 }
 
-/// What each thread does in each of its chunks, with the time at which it begins; a chunk takes 1000 ticks.
+/// What each thread does in each of its chunks, with the time at which it begins; a chunk takes
+/// 1000 ticks.
 pub struct Thread0 {
     pub thread: u32,
     pub chunks: Vec<(u64, Vec<u64>)>,

@@ -1,13 +1,18 @@
 //! Paths: blocks that usually follow each other become one.
 //!
-//! **Problem.** What a recording costs is a matter of records, and irregular code writes one for every few instructions.
+//! **Problem.** What a recording costs is a matter of records, and irregular code writes one for
+//! every few instructions.
 //!
-//! **Idea.** Which blocks follow each other stands in the thread's own records. Whenever a buffer is full, and before it is handed on, its first records are looked
-//! through: each block votes for how it was left and what came next, and where one way has a clear majority the blocks along it are translated again as a
-//! path, which takes the place of the first of them. So code that runs pays nothing for being watched, and what is joined follows from the records alone. A
-//! path is a block like any other: it can be joined with others later, cut where it is usually left, and left where control goes elsewhere.
+//! **Idea.** Which blocks follow each other stands in the thread's own records. Whenever a buffer
+//! is full, and before it is handed on, its first records are looked through: each block votes for
+//! how it was left and what came next, and where one way has a clear majority the blocks along it
+//! are translated again as a path, which takes the place of the first of them. So code that runs
+//! pays nothing for being watched, and what is joined follows from the records alone. A path is a
+//! block like any other: it can be joined with others later, cut where it is usually left, and left
+//! where control goes elsewhere.
 //!
-//! **Limits.** Loops that have a record of their own, stops, and what goes to the runtime end a path. So do branches that can go either way.
+//! **Limits.** Loops that have a record of their own, stops, and what goes to the runtime end a
+//! path. So do branches that can go either way.
 use super::{BlockInfo, Cache, Entry};
 use alloc::vec::Vec;
 use iced_x86::FlowControl;
@@ -17,18 +22,21 @@ use memtrail_translate::{Error, Exit, Options, Scratch, Stretch};
 
 /// Records looked at in a buffer.
 const SAMPLE: u32 = 4096;
-/// The first buffers of a thread are not looked at: what ends soon gains nothing, and its recording stays small.
+/// The first buffers of a thread are not looked at: what ends soon gains nothing, and its recording
+/// stays small.
 const NONE_OF_FIRST: u64 = 4;
 /// Then as many are, and after that one in so many.
 const ALL_OF_NEXT: u64 = 64;
 const ONE_IN: u64 = 8;
-/// Nothing is joined where one record in so many, or more, stands for a whole loop: such programs write few records.
+/// Nothing is joined where one record in so many, or more, stands for a whole loop: such programs
+/// write few records.
 const LOOPS: usize = 4;
 /// A path begins at blocks with at least so many records in a sample.
 const HOT: u32 = 16;
 /// Blocks along a path have at least so many.
 const WARM: u32 = 4;
-/// A block goes on as it usually does if that has at least so many more votes than all others together, in sixteenths.
+/// A block goes on as it usually does if that has at least so many more votes than all others
+/// together, in sixteenths.
 const MAJORITY: u32 = 4;
 /// A path ends where fewer than so many in a thousand of those that began it come.
 const REACH: u32 = 120;
@@ -125,7 +133,8 @@ impl Paths {
         }
     }
 
-    /// Goes through the records that `words` begins with. Returns whether there are enough that stand for one execution.
+    /// Goes through the records that `words` begins with. Returns whether there are enough that
+    /// stand for one execution.
     fn look(&mut self, words: &[u64]) -> bool {
         let mut at = 0;
         let mut last = None;
@@ -195,7 +204,8 @@ pub fn is_due(n: u64) -> bool {
 }
 
 impl BlockInfo {
-    /// Looking for what could follow costs as much as translating it: every time that it leads to nothing, or to something else than before, it is twice as long until the next.
+    /// Looking for what could follow costs as much as translating it: every time that it leads to
+    /// nothing, or to something else than before, it is twice as long until the next.
     fn rest(&mut self, round: u32) {
         self.rests = (self.rests + 1).min(LONGEST_REST);
         self.rests_until = round.saturating_add(1 << self.rests);
@@ -294,8 +304,9 @@ impl Cache {
         }
     }
 
-    /// Adds the code of block `b`, up to the way out at instruction `exit` or whole. If it comes to the return of a call that the line has made the line ends
-    /// there, whatever followed this return elsewhere; the result is where it goes on then.
+    /// Adds the code of block `b`, up to the way out at instruction `exit` or whole. If it comes to
+    /// the return of a call that the line has made the line ends there, whatever followed this
+    /// return elsewhere; the result is where it goes on then.
     fn extend(&self, line: &mut Line, b: u32, exit: Option<u16>, scratch: &mut Scratch) -> Option<Option<u64>> {
         let info = &self.blocks[b as usize];
         let code = self.code_of(b);
@@ -331,7 +342,8 @@ impl Cache {
         Some(back)
     }
 
-    /// Block `new` takes the place of `old`. Whoever has a way to that, or to one whose place it took, is sent on from there.
+    /// Block `new` takes the place of `old`. Whoever has a way to that, or to one whose place it
+    /// took, is sent on from there.
     fn supersede(&mut self, old: u32, new: u32) {
         let info = &mut self.blocks[old as usize];
         info.alive = false;
@@ -385,8 +397,9 @@ fn trim(stretches: &mut Vec<Stretch>, bytes: u32) {
     stretches.retain(|s| s.bytes > 0);
 }
 
-/// Whether a block can be part of a path: it is no loop that has a record of its own, and how many accesses it makes does not depend on values. Records are counted by
-/// their ids alone if that is so.
+/// Whether a block can be part of a path: it is no loop that has a record of its own, and how many
+/// accesses it makes does not depend on values. Records are counted by their ids alone if that is
+/// so.
 pub(super) fn can_join(plan: &Plan) -> bool {
     plan.looping.is_none() && plan.accesses.iter().all(|a| a.shape.fixed_size().is_some())
 }

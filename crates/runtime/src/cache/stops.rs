@@ -1,7 +1,8 @@
 //! Stops: places where translated code goes to the runtime before it goes on.
 //!
-//! A stop takes the place of the block at its address: branches, links and tables lead to it. The block that is translated from the code there stands *behind* it, known to the
-//! stop alone. Where there was a block already it dies, as if its code had changed.
+//! A stop takes the place of the block at its address: branches, links and tables lead to it. The
+//! block that is translated from the code there stands *behind* it, known to the stop alone. Where
+//! there was a block already it dies, as if its code had changed.
 use super::{BlockInfo, Cache, NoCode, Piece, Way};
 use crate::hooks::Hook;
 use alloc::vec::Vec;
@@ -63,7 +64,8 @@ impl Cache {
         number
     }
 
-    /// What happens at stop `b`: the function that begins there, and whether hooked functions return there.
+    /// What happens at stop `b`: the function that begins there, and whether hooked functions
+    /// return there.
     pub fn stop(&self, b: u32) -> (Option<Hook>, bool) {
         self.blocks[b as usize]
             .stop

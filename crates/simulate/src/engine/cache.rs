@@ -108,7 +108,8 @@ pub(super) struct Cache {
     /// By reference point.
     pub strides: Vec<Stride>,
     pub shadow: Option<Shadow>,
-    /// Lines that were evicted and not looked up since: who had brought them in and who took them away, as a pair in one word.
+    /// Lines that were evicted and not looked up since: who had brought them in and who took them
+    /// away, as a pair in one word.
     pub gone: Option<WordMap<u64>>,
     pub users: UsersBySlot,
     /// Lines of the access at hand that a next-line prefetcher goes on from.
@@ -135,7 +136,8 @@ impl Cache {
         }
     }
 
-    /// Touches bytes [from, from + len) of the line in a slot. Returns whether one of them is touched for the first time.
+    /// Touches bytes [from, from + len) of the line in a slot. Returns whether one of them is
+    /// touched for the first time.
     #[inline]
     pub fn touch(&mut self, slot: u32, (from, len): (u64, u64)) -> bool {
         let bits = self.traits.bits(from, len);

@@ -1,21 +1,32 @@
 //! Leaving out iterations that touch the same lines as the one before.
 //!
-//! **Problem.** In a matrix product, neighbouring columns lie in the same lines. A loop over columns does the same to the lines for as many iterations as fit into a line; but the period after which [`super::warp`]
-//! finds everything moved by as many sets may be longer than the loop.
+//! **Problem.** In a matrix product, neighbouring columns lie in the same lines. A loop over
+//! columns does the same to the lines for as many iterations as fit into a line; but the period
+//! after which [`super::warp`] finds everything moved by as many sets may be longer than the loop.
 //!
-//! **Idea.** As long as every access stays in the line in which the corresponding access of the iteration before was, all iterations make the same sequence of look-ups. If a cache has, after an iteration, the
-//! lines that it had before, with their order, owners and marks, then so it does after every further one, and what is found, missed and evicted repeats. Under LRU the order need not be
-//! looked at: lines that the sequence looks up are in the order in which it looked them up last, and the others behind them in the order in which they were. This is for one LRU cache: the requests that reach
-//! a further one need not be the same from the beginning, and it would rarely be small enough to be compared so often.
+//! **Idea.** As long as every access stays in the line in which the corresponding access of the
+//! iteration before was, all iterations make the same sequence of look-ups. If a cache has, after
+//! an iteration, the lines that it had before, with their order, owners and marks, then so it does
+//! after every further one, and what is found, missed and evicted repeats. Under LRU the order need
+//! not be looked at: lines that the sequence looks up are in the order in which it looked them up
+//! last, and the others behind them in the order in which they were. This is for one LRU cache: the
+//! requests that reach a further one need not be the same from the beginning, and it would rarely
+//! be small enough to be compared so often.
 //!
-//! **Touched bytes** decide nothing but what is spatial and how much of a line was used. All accesses to a line are of one class, and move by the same distance (see [`super::warp`]). A line's bytes fall under
-//! one of five cases, or nothing is left out:
+//! **Touched bytes** decide nothing but what is spatial and how much of a line was used. All
+//! accesses to a line are of one class, and move by the same distance (see [`super::warp`]). A
+//! line's bytes fall under one of five cases, or nothing is left out:
 //! 1. The class does not move, and the bytes are what they were: they stay so.
-//! 2. They are what they were, moved. Either the line comes in and goes in every iteration, or it stays and cannot be touched (then it would have more bytes than before): so it is in every further iteration.
+//! 2. They are what they were, moved. Either the line comes in and goes in every iteration, or it
+//!    stays and cannot be touched (then it would have more bytes than before): so it is in every
+//!    further iteration.
 //! 3. The line was not used in the iteration: so it is not in any further one.
-//! 4. They are all of the line's bytes, and were. It did not come in during the iteration, or one that touches all bytes would leave the line with the next iteration. Nothing is spatial any more.
-//! 5. It can only be touched by accesses that come once in an iteration, so it is known where they go; and it did not come in during the iteration, because it has bytes that they did not touch. They are
-//!    followed one by one, for as long as the same ones are spatial.
+//! 4. They are all of the line's bytes, and were. It did not come in during the iteration, or one
+//!    that touches all bytes would leave the line with the next iteration. Nothing is spatial any
+//!    more.
+//! 5. It can only be touched by accesses that come once in an iteration, so it is known where they
+//!    go; and it did not come in during the iteration, because it has bytes that they did not
+//!    touch. They are followed one by one, for as long as the same ones are spatial.
 use super::machine::Machine;
 use super::warp::{path_and_classes, Class, Counted};
 use crate::sets::{AnySets, Sets};
@@ -96,7 +107,8 @@ impl Dwell {
             before: None,
             failed: 0,
         };
-        // Where it begins may be the end of a line; there is something to gain if there is after that.
+        // Where it begins may be the end of a line; there is something to gain if there is after
+        // that.
         dwell.until = dwell.stays(0);
         let longest = dwell.until.max(dwell.stays(dwell.until) - dwell.until);
         (longest >= FEWEST && repeat.trips >= FEWEST).then_some(dwell)
@@ -136,7 +148,8 @@ impl Dwell {
         }
     }
 
-    /// Iterations have been simulated, and so many are left. Returns how many of those have been dealt with.
+    /// Iterations have been simulated, and so many are left. Returns how many of those have been
+    /// dealt with.
     pub fn iterated(&mut self, machine: &mut Machine, iterations: u64, left: u64) -> u64 {
         self.at += iterations;
         let before = self.before.take();
@@ -160,7 +173,8 @@ impl Dwell {
         more
     }
 
-    /// Leaves out at most so many iterations, if the last one repeats: touches what they would touch. Returns how many.
+    /// Leaves out at most so many iterations, if the last one repeats: touches what they would
+    /// touch. Returns how many.
     fn leave_out(&self, machine: &mut Machine, before: &AnySets, most: u64) -> Option<u64> {
         let sets = &mut machine.caches[self.cache].sets;
         let all = u64::MAX >> (64 - self.line);
@@ -219,7 +233,8 @@ impl Dwell {
         ranges.filter_map(|(by, range)| Some((by, range?))).next()
     }
 
-    /// What the accesses of an iteration touch of a line that only such touch as come once, one after the other.
+    /// What the accesses of an iteration touch of a line that only such touch as come once, one
+    /// after the other.
     fn each_bits(&self, iteration: u64, line: u64) -> impl Iterator<Item = u64> + '_ {
         self.movers
             .iter()
@@ -230,7 +245,8 @@ impl Dwell {
         self.each_bits(iteration, line).fold(0, |all, bits| all | bits)
     }
 
-    /// For how many iterations, at most, the same accesses to a line are spatial as were in the last one, if that is known.
+    /// For how many iterations, at most, the same accesses to a line are spatial as were in the
+    /// last one, if that is known.
     fn follow(&self, line: u64, old: u64, new: u64, most: u64) -> Option<u64> {
         let (low, high) = (line << self.shift, (line << self.shift) + (self.line - 1));
         let mut near = self

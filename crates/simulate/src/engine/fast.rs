@@ -1,14 +1,18 @@
 //! The short way: caches that only remember, one level after the other.
 //!
-//! **Problem.** Walking down the levels for every access has many branches and much to keep in registers.
+//! **Problem.** Walking down the levels for every access has many branches and much to keep in
+//! registers.
 //!
-//! **Idea.** If no level's content depends on what happens further out (nothing inclusive or exclusive), a batch can be taken through the first cache as a
-//! whole. What it misses and writes back is written down ([`Log`]), which is the next level's batch. In each level it is one tight loop over one
-//! cache. This is done for hierarchies in which nothing but the common case is to be considered: lines of one size, writes
-//! back or none, no prefetchers. Accesses to more than one line, and software prefetches, are left to [`Machine::access`], after everything before them has been through
-//! all levels.
+//! **Idea.** If no level's content depends on what happens further out (nothing inclusive or
+//! exclusive), a batch can be taken through the first cache as a whole. What it misses and writes
+//! back is written down ([`Log`]), which is the next level's batch. In each level it is one tight
+//! loop over one cache. This is done for hierarchies in which nothing but the common case is to be
+//! considered: lines of one size, writes back or none, no prefetchers. Accesses to more than one
+//! line, and software prefetches, are left to [`Machine::access`], after everything before them has
+//! been through all levels.
 //!
-//! **Invariant.** Every cache sees the same requests in the same order as it would access by access.
+//! **Invariant.** Every cache sees the same requests in the same order as it would access by
+//! access.
 use super::cache::{Cache, Traits, DIRTY};
 use super::log::{Log, Missed};
 use super::machine::{Hits, Ledger, LevelState, Machine};
@@ -29,7 +33,8 @@ pub(super) fn is_plain(hierarchy: &Hierarchy) -> bool {
     })
 }
 
-/// Of caches with so many lines, what is looked up next is fetched in advance: they do not fit into the nearest caches of the machine that simulates them.
+/// Of caches with so many lines, what is looked up next is fetched in advance: they do not fit into
+/// the nearest caches of the machine that simulates them.
 const LARGE: usize = 1 << 14;
 /// By half as many requests.
 const AHEAD: usize = 6;
@@ -168,7 +173,8 @@ const FIRST_BITS: [u64; 65] = {
     bits
 };
 
-/// An access of one line: which, and what is touched of it. `None` for others, and for what is neither read nor written.
+/// An access of one line: which, and what is touched of it. `None` for others, and for what is
+/// neither read nor written.
 #[inline(always)]
 fn plain<const COMMON: bool>(access: &Access, traits: &Traits, space: u64) -> Option<(u64, u64)> {
     if access.kind > Kind::Write {
@@ -188,9 +194,11 @@ fn plain<const COMMON: bool>(access: &Access, traits: &Traits, space: u64) -> Op
     (from + size <= traits.line).then(|| (addr >> traits.shift, traits.bits(from, size)))
 }
 
-/// A batch of the program's accesses at the first cache, up to one that needs more. Returns how many were dealt with.
+/// A batch of the program's accesses at the first cache, up to one that needs more. Returns how
+/// many were dealt with.
 ///
-/// `COMMON`: addresses are taken as they are, lines have 64 bytes, and are written back; none was prefetched. `CLASSES`: there may be classes.
+/// `COMMON`: addresses are taken as they are, lines have 64 bytes, and are written back; none was
+/// prefetched. `CLASSES`: there may be classes.
 #[inline(never)]
 fn first_level<const COMMON: bool, const CLASSES: bool, S: Sets>(
     sets: &mut S,
@@ -297,7 +305,8 @@ pub(super) fn pass<'c>(
 }
 
 impl Machine {
-    /// Takes the accesses at the beginning of a batch the short way, from the given first cache on. Returns how many there were.
+    /// Takes the accesses at the beginning of a batch the short way, from the given first cache on.
+    /// Returns how many there were.
     pub fn run(&mut self, at: usize, space: u64, batch: &[Access]) -> usize {
         let cache = &mut self.caches[at];
         let prefetched = cache.prefetched;

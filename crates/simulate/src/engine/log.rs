@@ -1,9 +1,11 @@
 //! What a cache has missed, in order.
 //!
-//! **Problem.** A miss is much to do, at a moment that could not be foreseen, for a loop that has its hands full with hits.
+//! **Problem.** A miss is much to do, at a moment that could not be foreseen, for a loop that has
+//! its hands full with hits.
 //!
-//! **Idea.** There and then, only what the next look-up may depend on is done. The rest is written down: it is counted in a loop of its own when the batch is through, and it is
-//! what the next level is asked for.
+//! **Idea.** There and then, only what the next look-up may depend on is done. The rest is written
+//! down: it is counted in a loop of its own when the batch is through, and it is what the next
+//! level is asked for.
 //!
 //! **Invariant.** There is room for whatever is written down before the next [`Log::make_room`].
 use super::cache::DIRTY;

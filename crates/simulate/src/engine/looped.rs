@@ -1,13 +1,16 @@
 //! Loops whose addresses move evenly, taken whole.
 //!
-//! **Idea.** If all lines of an iteration are there at its end, the iterations that touch the same lines find them, and leave the order of lines as it is: using lines
-//! a second time in the same order changes nothing. Until an access leaves its line, only the touched bytes have to be kept up, and where the accesses go
-//! through their lines one after the other without gaps, those of all these iterations at once. Beyond that, whole
-//! stretches may be left out: see [`super::warp`].
+//! **Idea.** If all lines of an iteration are there at its end, the iterations that touch the same
+//! lines find them, and leave the order of lines as it is: using lines a second time in the same
+//! order changes nothing. Until an access leaves its line, only the touched bytes have to be kept
+//! up, and where the accesses go through their lines one after the other without gaps, those of all
+//! these iterations at once. Beyond that, whole stretches may be left out: see [`super::warp`].
 //!
-//! **Who touches first.** Of accesses that move alike, each by its own size, one that is ahead of another comes to every byte before it; of two in the same place, the one
-//! that is first in the body. So their bytes can be touched one access after the other, those ahead first, as if iterations did not take turns.
-//! Accesses that do not move touch nothing for the first time, after the first iteration. Those that move otherwise go by iterations.
+//! **Who touches first.** Of accesses that move alike, each by its own size, one that is ahead of
+//! another comes to every byte before it; of two in the same place, the one that is first in the
+//! body. So their bytes can be touched one access after the other, those ahead first, as if
+//! iterations did not take turns. Accesses that do not move touch nothing for the first time, after
+//! the first iteration. Those that move otherwise go by iterations.
 use super::cache::Traits;
 use super::fast::{pass, Pass};
 use super::machine::{LevelState, Machine, Origin};
@@ -103,7 +106,8 @@ enum End {
 /// A body and how far it has come.
 struct Body {
     lanes: Vec<Lane>,
-    /// Those that move, each that is ahead of another before it; `None` if they do not all move alike and evenly.
+    /// Those that move, each that is ahead of another before it; `None` if they do not all move
+    /// alike and evenly.
     alike: Option<Vec<usize>>,
     /// The lane to go on with.
     next: usize,

@@ -40,8 +40,8 @@ impl Origin {
         Origin { owner, size: 0, ..self }
     }
 
-    /// Where what it touches overlaps with [start, start + length): how far from the start, and how long. Distances are
-    /// modulo 2^64, as addresses are.
+    /// Where what it touches overlaps with [start, start + length): how far from the start, and how
+    /// long. Distances are modulo 2^64, as addresses are.
     fn overlap(&self, start: u64, length: u64) -> Option<(u64, u64)> {
         let ahead = self.from.wrapping_sub(start);
         if ahead < length {
@@ -67,7 +67,8 @@ impl Origin {
     }
 }
 
-/// Hits of a reference point that are not in the ledger yet: apart from its other counts, and short, so that many fit into a cache.
+/// Hits of a reference point that are not in the ledger yet: apart from its other counts, and
+/// short, so that many fit into a cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hits {
     all: u32,
@@ -94,7 +95,8 @@ impl Hits {
 /// A level's counts in the making.
 #[derive(Clone, Debug)]
 pub(super) struct LevelState {
-    /// By point: hits that were counted in the shortest way, and are to be added to those of the ledger.
+    /// By point: hits that were counted in the shortest way, and are to be added to those of the
+    /// ledger.
     pub hits: Vec<Hits>,
     /// How many there may be of them.
     hits_at_most: u64,
@@ -208,7 +210,8 @@ impl LevelState {
         }
     }
 
-    /// Counts what was counted between two marks so many times more. No other points than these had to do with it.
+    /// Counts what was counted between two marks so many times more. No other points than these had
+    /// to do with it.
     pub fn repeat(&mut self, points: &[u32], before: &Mark, after: &Mark, times: u64) {
         let ledger = &mut self.ledger;
         for (&point, (before, after)) in points.iter().zip(before.points.iter().zip(&after.points)) {
@@ -272,7 +275,8 @@ impl Ledger {
     #[inline(always)]
     pub fn requests(&mut self, kind: Kind) -> &mut Requests {
         let traffic = &mut self.traffic;
-        // In the order of how many there are: a jump to one of four places would be foreseen less often.
+        // In the order of how many there are: a jump to one of four places would be foreseen less
+        // often.
         if kind == Kind::Read {
             &mut traffic.reads
         } else if kind == Kind::Write {
@@ -488,7 +492,8 @@ pub(super) struct Machine {
     pub moved_users: Users,
     /// What looking for repetitions may still cost, in accesses.
     pub credit: u64,
-    /// How many lines for each of the caches' a loop brings before there is nothing in them that was there before it, by experience.
+    /// How many lines for each of the caches' a loop brings before there is nothing in them that
+    /// was there before it, by experience.
     pub forget: u64,
     pub noted: Noted,
     /// A loop that goes by lines.
@@ -615,7 +620,8 @@ impl Machine {
         }
     }
 
-    /// Brings a line in that is not there: asks for it, places it, and does what the request wants with it.
+    /// Brings a line in that is not there: asks for it, places it, and does what the request wants
+    /// with it.
     fn bring(&mut self, at: usize, kind: Kind, line: u64, part: (u64, u64), origin: &Origin) {
         let traits = self.caches[at].traits;
         let asked = if kind == Kind::Write { Kind::Read } else { kind };
@@ -645,7 +651,8 @@ impl Machine {
         }
     }
 
-    /// What is known of a line that was asked for, and its users: as an exclusive cache gave it up, or else as it comes from memory.
+    /// What is known of a line that was asked for, and its users: as an exclusive cache gave it up,
+    /// or else as it comes from memory.
     fn take_moved(&mut self, owner: u32) -> (Meta, Users) {
         let users = std::mem::take(&mut self.moved_users);
         (self.moved.take().unwrap_or(Meta::new(owner)), users)

@@ -1,10 +1,12 @@
 //! A hierarchy of caches, access by access.
 //!
-//! **Problem.** Any levels, policies and options, exactly as `docs/simulation.md` says, at hundreds of millions of accesses per second.
+//! **Problem.** Any levels, policies and options, exactly as `docs/simulation.md` says, at hundreds
+//! of millions of accesses per second.
 //!
-//! **Idea.** Nearly all accesses are of one line, in hierarchies whose levels do not reach into each other. Those are dealt with level by level
-//! ([`fast`]); whatever is more than that goes through [`Machine`], which is written for being right: caches are a forest of indices, a request goes down, what
-//! it evicts goes down behind it, invalidations go up.
+//! **Idea.** Nearly all accesses are of one line, in hierarchies whose levels do not reach into
+//! each other. Those are dealt with level by level ([`fast`]); whatever is more than that goes
+//! through [`Machine`], which is written for being right: caches are a forest of indices, a request
+//! goes down, what it evicts goes down behind it, invalidations go up.
 //!
 //! **Invariant.** The short way does what the other would have done: tests run both.
 mod cache;
@@ -143,7 +145,8 @@ impl Simulator {
             .collect()
     }
 
-    /// Writes back all that is dirty, from the first level outwards, as if the program's memory were read by somebody else now.
+    /// Writes back all that is dirty, from the first level outwards, as if the program's memory
+    /// were read by somebody else now.
     pub fn flush(&mut self) {
         for level in 0..self.groups.len() {
             for cache in self.groups[level].clone().into_iter().flatten() {
@@ -189,7 +192,8 @@ impl Simulator {
         })
     }
 
-    /// A thread's first cache among the levels that a path goes through; makes those that do not exist yet.
+    /// A thread's first cache among the levels that a path goes through; makes those that do not
+    /// exist yet.
     fn first(&mut self, thread: Thread, on_path: impl Fn(&crate::Level) -> bool) -> Option<usize> {
         let core = self.hierarchy.cores.map_or(thread.0, |cores| thread.0 % cores);
         let mut below = None;
@@ -346,7 +350,8 @@ impl Simulator {
             Watched::Dwell(dwell) => dwell.iterated(&mut self.machine, iterations, left),
         };
         if skip == 0 && matches!(watch, Watched::Stream(_)) && watch.next() == 0 {
-            // It is no stream after all. What is left moves as the whole does, within the same bounds.
+            // It is no stream after all. What is left moves as the whole does, within the same
+            // bounds.
             let rest = Repeat { trips: left, ..*repeat };
             let warp = Watch::new(&self.machine, data, entry.space, &rest);
             if let Some(warp) = warp {

@@ -1,19 +1,26 @@
 //! Why a line is missed: never asked for, no room anywhere, or no room in its set.
 //!
-//! **Problem.** Beside the cache runs a fully associative one of the same size, with LRU. A line that was never asked for is a *compulsory* miss; of the
-//! others, those that the fully associative cache misses too are *capacity* misses, the rest *conflicts*. The order of its lines changes at every access,
-//! but is asked for only when the cache misses.
+//! **Problem.** Beside the cache runs a fully associative one of the same size, with LRU. A line
+//! that was never asked for is a *compulsory* miss; of the others, those that the fully associative
+//! cache misses too are *capacity* misses, the rest *conflicts*. The order of its lines changes at
+//! every access, but is asked for only when the cache misses.
 //!
-//! **Idea.** Look-ups are numbered: that is their time. The full cache holds the N lines that were looked up last, so a line is there if and only if the time of its last look-up is not
-//! less than that of the N-th. A hit of the cache writes down the time of the line in its slot, and takes the time before
-//! out of a bit map of those times that are the last of some line; nothing is found or moved, and nothing decides a branch. The N-th is looked for when somebody wants to know: until then, [`Shadow::oldest`]
-//! is that of some line before it, and how many lines are between is known.
+//! **Idea.** Look-ups are numbered: that is their time. The full cache holds the N lines that were
+//! looked up last, so a line is there if and only if the time of its last look-up is not less than
+//! that of the N-th. A hit of the cache writes down the time of the line in its slot, and takes the
+//! time before out of a bit map of those times that are the last of some line; nothing is found or
+//! moved, and nothing decides a branch. The N-th is looked for when somebody wants to know: until
+//! then, [`Shadow::oldest`] is that of some line before it, and how many lines are between is
+//! known.
 //!
-//! Lines that the cache has not have their times in pages of 64 neighbours, which are found by a hash table when a line is missed; a slot remembers where its line's time
-//! belongs when it goes. Of a page none of whose lines is in either cache, no more matters than which were ever asked for: a bit each. Such pages are given up when there are many, so that their number is bounded by that of the
-//! caches' lines, and only the bits grow with the memory that is touched.
+//! Lines that the cache has not have their times in pages of 64 neighbours, which are found by a
+//! hash table when a line is missed; a slot remembers where its line's time belongs when it goes.
+//! Of a page none of whose lines is in either cache, no more matters than which were ever asked
+//! for: a bit each. Such pages are given up when there are many, so that their number is bounded by
+//! that of the caches' lines, and only the bits grow with the memory that is touched.
 //!
-//! When the times run out, those of the lines that are there are numbered anew, in the same order. There are several times as many as lines in all pages, so that this is done seldom enough.
+//! When the times run out, those of the lines that are there are numbered anew, in the same order.
+//! There are several times as many as lines in all pages, so that this is done seldom enough.
 use super::words::Words;
 
 /// Why a line was missed.
@@ -24,7 +31,8 @@ pub(super) enum Class {
     Conflict,
 }
 
-/// The time of a line that has never been looked up; of one whose time is forgotten, because the full cache has it no more; and the first of others.
+/// The time of a line that has never been looked up; of one whose time is forgotten, because the
+/// full cache has it no more; and the first of others.
 const NEVER: u32 = 0;
 const FORGOTTEN: u32 = 1;
 const BEGIN: u32 = 2;
@@ -42,14 +50,16 @@ const FEW_PAGES: usize = 1 << 10;
 pub(super) struct Shadow {
     /// How many the full cache has room for.
     lines: usize,
-    /// How many were looked up last at `oldest` or later. What is more than `lines` is no longer there.
+    /// How many were looked up last at `oldest` or later. What is more than `lines` is no longer
+    /// there.
     held: usize,
     oldest: u32,
     now: u32,
     /// By slot of the cache: when its line was looked up last, and where in `away` that belongs.
     times: Vec<u32>,
     places: Vec<u32>,
-    /// A bit by time: of the past, whether no later look-up was of the same line; of the future, set.
+    /// A bit by time: of the past, whether no later look-up was of the same line; of the future,
+    /// set.
     last: Vec<u64>,
     /// The line that is to be placed next: when it was looked up, and its place in `away`.
     coming: (u32, u32),
@@ -88,7 +98,8 @@ impl Shadow {
         }
     }
 
-    /// A look-up of the line that the cache has in this slot. `place`: it would be placed if it were not there.
+    /// A look-up of the line that the cache has in this slot. `place`: it would be placed if it
+    /// were not there.
     pub fn hit(&mut self, slot: u32, place: bool) {
         self.expect(1);
         if place || self.holds(self.times[slot as usize]) {
@@ -144,7 +155,8 @@ impl Shadow {
         self.away[self.places[slot as usize] as usize] = self.times[slot as usize];
     }
 
-    /// So many look-ups are coming, at most [`Shadow::MOST`] or as many as there are lines: there are times for them.
+    /// So many look-ups are coming, at most [`Shadow::MOST`] or as many as there are lines: there
+    /// are times for them.
     #[inline(always)]
     pub fn expect(&mut self, look_ups: usize) {
         if self.now as usize + look_ups > self.last.len() * 64 {
@@ -217,7 +229,8 @@ impl Shadow {
         time >= self.oldest
     }
 
-    /// A look-up, at the full cache, of a line that was looked up before, and is placed if it is not there.
+    /// A look-up, at the full cache, of a line that was looked up before, and is placed if it is
+    /// not there.
     #[inline(always)]
     fn look_up(&mut self, before: u32) {
         // Of times before the oldest, nobody wants to know.
@@ -303,7 +316,8 @@ mod tests {
         assert!(shadow.seen.iter().count() > FEW_PAGES);
     }
 
-    /// Beside a direct-mapped cache, and a list of the lines looked up last, half of the time among so many; for so long that times are numbered anew.
+    /// Beside a direct-mapped cache, and a list of the lines looked up last, half of the time among
+    /// so many; for so long that times are numbered anew.
     fn compare_with_list(far: u64) -> Shadow {
         const LINES: u64 = 24;
         let mut shadow = Shadow::new(LINES as usize);

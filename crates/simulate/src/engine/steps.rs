@@ -1,17 +1,25 @@
 //! Loops whose addresses move evenly, line by line, under LRU.
 //!
-//! **Problem.** Most iterations touch the lines of the one before. [`super::looped`] takes those together, but each time that one access comes to another line it looks all of them up.
+//! **Problem.** Most iterations touch the lines of the one before. [`super::looped`] takes those
+//! together, but each time that one access comes to another line it looks all of them up.
 //!
-//! **Idea.** An access is dealt with when it comes to a line, for as long as it stays there. That is exact because nothing can happen to the line meanwhile: before an access, those before it in
-//! the body and, of the iteration before, those behind it were the last to use lines; so the lines that accesses are on are among the last used, and are not evicted if the body has no more accesses than a set has ways.
-//! Whoever stays on a line hits. And since it is known how long that will be, the time of the line's last use is written down when the access comes to it: until then no other line of the
-//! set is later, as it should be, and after that the order of lines is what it should be.
+//! **Idea.** An access is dealt with when it comes to a line, for as long as it stays there. That
+//! is exact because nothing can happen to the line meanwhile: before an access, those before it in
+//! the body and, of the iteration before, those behind it were the last to use lines; so the lines
+//! that accesses are on are among the last used, and are not evicted if the body has no more
+//! accesses than a set has ways. Whoever stays on a line hits. And since it is known how long that
+//! will be, the time of the line's last use is written down when the access comes to it: until then
+//! no other line of the set is later, as it should be, and after that the order of lines is what it
+//! should be.
 //!
-//! **Who touches first.** Bytes of a line are touched for all of the stay at once. Accesses of the same size and stride, each at multiples of its size, either never touch the same bytes or one is ahead and comes to
-//! every line before the other: only in the first iteration may they come to one together, and then those ahead touch first. Others must not share lines.
+//! **Who touches first.** Bytes of a line are touched for all of the stay at once. Accesses of the
+//! same size and stride, each at multiples of its size, either never touch the same bytes or one is
+//! ahead and comes to every line before the other: only in the first iteration may they come to one
+//! together, and then those ahead touch first. Others must not share lines.
 //!
-//! Accesses that are always in the same place are one, which takes the place of the first of them. Strides divide lines, or lines strides, so that all lines but the first are come to in the same place.
-//! What does not fit into this is left to [`super::looped`].
+//! Accesses that are always in the same place are one, which takes the place of the first of them.
+//! Strides divide lines, or lines strides, so that all lines but the first are come to in the same
+//! place. What does not fit into this is left to [`super::looped`].
 use super::cache::Traits;
 use super::fast::Pass;
 use super::log::Missed;
@@ -36,7 +44,8 @@ struct Lane {
     flags: u32,
     /// Its last place in the body.
     last: u64,
-    /// How long it is on a line from the beginning of the first iteration there, and when after that it uses the line for the last time.
+    /// How long it is on a line from the beginning of the first iteration there, and when after
+    /// that it uses the line for the last time.
     lasts: u64,
     leaves: u64,
     kind: Kind,
@@ -156,7 +165,8 @@ impl Lane {
         }
     }
 
-    /// It comes to its line, which it uses until some time, and touches bits of it in so many iterations; `asked` are those of the first. Returns where the line is.
+    /// It comes to its line, which it uses until some time, and touches bits of it in so many
+    /// iterations; `asked` are those of the first. Returns where the line is.
     #[inline(always)]
     fn comes<const N: usize, const FULL: bool>(
         &mut self,
@@ -228,7 +238,8 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Takes a run over, if it is one that can be taken by lines through an LRU cache of so many ways.
+    /// Takes a run over, if it is one that can be taken by lines through an LRU cache of so many
+    /// ways.
     pub fn take(&mut self, run: &LoopRun<'_>, space: u64, traits: &Traits, ways: usize) -> bool {
         self.lanes.clear();
         self.followers.clear();
@@ -304,7 +315,8 @@ impl Steps {
         self.leave_out(self.end);
     }
 
-    /// Goes on with the iterations begun until they are done, or the log is full. What is written down is for the next level: it is counted here.
+    /// Goes on with the iterations begun until they are done, or the log is full. What is written
+    /// down is for the next level: it is counted here.
     #[inline(never)]
     pub fn go<const N: usize, const FULL: bool>(&mut self, sets: &mut StampedSets<N, MOVES, FULL>, pass: &mut Pass) {
         let tick = StampedSets::<N, MOVES, FULL>::TICK;
@@ -379,7 +391,8 @@ impl Steps {
 }
 
 impl Lane {
-    /// How many iterations there are on a line it comes to `at` an iteration, before the `end`, and what they touch.
+    /// How many iterations there are on a line it comes to `at` an iteration, before the `end`, and
+    /// what they touch.
     #[cold]
     fn shorter(&self, at: u64, end: u64, line: u64) -> (u64, u64) {
         let addr = self.addr.wrapping_add(self.stride.wrapping_mul(at));

@@ -1,23 +1,39 @@
 //! Leaving out iterations of a loop that streams through memory.
 //!
-//! **Problem.** In a factorisation, the row that is subtracted stays where it is while the rows that it is subtracted from go by. A set meets both at ever changing distances, so the period after which
-//! [`super::warp`] finds the caches as they were, moved, is long, often longer than the loop.
+//! **Problem.** In a factorisation, the row that is subtracted stays where it is while the rows
+//! that it is subtracted from go by. A set meets both at ever changing distances, so the period
+//! after which [`super::warp`] finds the caches as they were, moved, is long, often longer than the
+//! loop.
 //!
-//! **Idea.** An LRU set forgets: what it holds are the lines used last, as many as it has ways. If those of any two successive iterations fit, it does not matter for an iteration what was before the last one. Its accesses
-//! to lines that *stay* hit, because the last iteration used them; those to lines that *move* miss unless this iteration or the last one used them, because no other comes near them.
-//! So once the loop is under way, what an iteration finds depends on nothing but where in their lines the addresses are, and is the same after a *period* in which all have moved by whole lines.
+//! **Idea.** An LRU set forgets: what it holds are the lines used last, as many as it has ways. If
+//! those of any two successive iterations fit, it does not matter for an iteration what was before
+//! the last one. Its accesses to lines that *stay* hit, because the last iteration used them; those
+//! to lines that *move* miss unless this iteration or the last one used them, because no other
+//! comes near them. So once the loop is under way, what an iteration finds depends on nothing but
+//! where in their lines the addresses are, and is the same after a *period* in which all have moved
+//! by whole lines.
 //!
-//! **What is asked of a loop.** (1) Accesses that move, but not alike, have no lines in common; those that move alike have none in common with those of the iteration after the next; and none of them comes to a line that
-//! stays, except in the first iteration, which is simulated in any case. (2) In no set, the lines that stay and those that move in two successive iterations are more than its ways. (3) When the loop begins, the cache holds no
-//! line of the iterations behind the first, of so many that each set they visit gets as many lines as it has ways: what it holds otherwise is gone before it could be used. (4) No line is passed over between the first and the
+//! **What is asked of a loop.** (1) Accesses that move, but not alike, have no lines in common;
+//! those that move alike have none in common with those of the iteration after the next; and none
+//! of them comes to a line that stays, except in the first iteration, which is simulated in any
+//! case. (2) In no set, the lines that stay and those that move in two successive iterations are
+//! more than its ways. (3) When the loop begins, the cache holds no line of the iterations behind
+//! the first, of so many that each set they visit gets as many lines as it has ways: what it holds
+//! otherwise is gone before it could be used. (4) No line is passed over between the first and the
 //! last one of a span, in a whole period: that is looked at when it has been simulated.
 //!
-//! **From the second iteration on** all is as it will be: the first has touched whatever it touches of lines that stay, and lines that it has in common with the second were not there before it.
+//! **From the second iteration on** all is as it will be: the first has touched whatever it touches
+//! of lines that stay, and lines that it has in common with the second were not there before it.
 //!
-//! **What is evicted** when, and by whom, is not the same in each period; but nothing is lost. A line goes in the state in which it was left behind, so over the whole loop those are evicted that were there and those that came, but
-//! for those that are there in the end. So the lines that left-out iterations leave behind are counted as evicted, as are all lines that are there when iterations are left out, except those that the next
-//! iteration uses. The last iterations are simulated, at least so many that each set they visit gets as many lines as it has ways: then all lines are there that should be, in the right order, and whatever came before
-//! has been evicted. Sets that lines come to in no iteration keep what they hold. Who evicts whom remains unknown: if it is asked for, nothing is left out.
+//! **What is evicted** when, and by whom, is not the same in each period; but nothing is lost. A
+//! line goes in the state in which it was left behind, so over the whole loop those are evicted
+//! that were there and those that came, but for those that are there in the end. So the lines that
+//! left-out iterations leave behind are counted as evicted, as are all lines that are there when
+//! iterations are left out, except those that the next iteration uses. The last iterations are
+//! simulated, at least so many that each set they visit gets as many lines as it has ways: then all
+//! lines are there that should be, in the right order, and whatever came before has been evicted.
+//! Sets that lines come to in no iteration keep what they hold. Who evicts whom remains unknown: if
+//! it is asked for, nothing is left out.
 use super::cache::Traits;
 use super::machine::Machine;
 use super::placed;
@@ -27,7 +43,8 @@ use crate::sets::{Meta, Sets};
 use memtrail_model::{Kind, Mover, Repeat};
 use std::ops::RangeInclusive;
 
-/// Looking for how long it takes until all lines of a cache have gone is given up after so many lines for each.
+/// Looking for how long it takes until all lines of a cache have gone is given up after so many
+/// lines for each.
 const MOST_TURNS: u64 = 4;
 
 /// Bytes that lie together and move alike.
@@ -105,7 +122,8 @@ pub(super) struct Stream {
     /// The iteration that comes next.
     at: u64,
     before: Option<Counted>,
-    /// Lines that were used since then and will not be again, as they have been left, and how many of the same kind in a row.
+    /// Lines that were used since then and will not be again, as they have been left, and how many
+    /// of the same kind in a row.
     left_behind: Vec<(Meta, u64)>,
 }
 
@@ -175,7 +193,8 @@ impl Stream {
         self.moving.iter().map(lines)
     }
 
-    /// How many iterations it takes, from one on to the loop's other end, until they have brought each set as many lines as it has ways, or will never bring it any; and which sets get lines.
+    /// How many iterations it takes, from one on to the loop's other end, until they have brought
+    /// each set as many lines as it has ways, or will never bring it any; and which sets get lines.
     fn turnover(&self, machine: &Machine, first: u64, step: i64) -> Option<(u64, Vec<bool>)> {
         let cache = &machine.caches[self.cache];
         let (ways, sets) = (cache.sets.lru_ways()? as u64, cache.sets.count());
@@ -184,7 +203,8 @@ impl Stream {
         let mut iteration = first;
         let mut others: Vec<_> = self.lines(first.wrapping_add_signed(-step)).collect();
         for done in 1..self.trips {
-            // A line of two iterations may be used in only one of them: it counts if both are among these, as one of the second.
+            // A line of two iterations may be used in only one of them: it counts if both are among
+            // these, as one of the second.
             let next = iteration.wrapping_add_signed(step);
             others.extend(self.lines(next));
             self.lines(iteration)
@@ -207,7 +227,8 @@ impl Stream {
         None
     }
 
-    /// Whether the cache holds no line of the iterations behind the first that could still be there when it is used.
+    /// Whether the cache holds no line of the iterations behind the first that could still be there
+    /// when it is used.
     fn begins_anew(&self, machine: &Machine) -> bool {
         let Some((last, _)) = self.turnover(machine, 1, 1) else {
             return false;
@@ -232,7 +253,8 @@ impl Stream {
         }
     }
 
-    /// Iterations have been simulated, and so many are left. Returns how many of those have been dealt with.
+    /// Iterations have been simulated, and so many are left. Returns how many of those have been
+    /// dealt with.
     pub fn iterated(&mut self, machine: &mut Machine, iterations: u64, left: u64) -> u64 {
         self.at += iterations;
         // If not all are wanted the last ones are others.
@@ -261,7 +283,8 @@ impl Stream {
         periods * self.period
     }
 
-    /// Looks at the lines that the last iteration used and none will use again, unless some of them are not there.
+    /// Looks at the lines that the last iteration used and none will use again, unless some of them
+    /// are not there.
     fn leave_behind(&mut self, machine: &mut Machine) -> Option<()> {
         let sets = &mut machine.caches[self.cache].sets;
         let next: Vec<_> = self.lines(self.at).collect();
@@ -276,7 +299,8 @@ impl Stream {
         Some(())
     }
 
-    /// Counts what so many periods evict, and leaves in the cache what the iteration after them uses again.
+    /// Counts what so many periods evict, and leaves in the cache what the iteration after them
+    /// uses again.
     fn leave_out(&self, machine: &mut Machine, periods: u64) {
         let cache = &mut machine.caches[self.cache];
         let ledger = &mut machine.levels[cache.level].ledger;
@@ -303,7 +327,8 @@ impl Stream {
         machine.skipped += self.accesses * periods * self.period;
     }
 
-    /// By how many lines a line moves in a period, if it is one that both the last and the next iteration use.
+    /// By how many lines a line moves in a period, if it is one that both the last and the next
+    /// iteration use.
     fn used_again(&self, line: u64) -> Option<u64> {
         let is_in = |span: &&Span, iteration| span.lines(iteration, self.shift).contains(&line);
         let last = self.moving.iter().find(|span| is_in(span, self.at - 1))?;
@@ -430,7 +455,8 @@ fn groups(spans: &[Span], trips: u64, shift: u32) -> Option<Vec<Span>> {
     Some(groups.into_iter().map(|(_, group)| group).collect())
 }
 
-/// Takes together what moves alike and may have lines in common in one iteration: there is no whole line between.
+/// Takes together what moves alike and may have lines in common in one iteration: there is no whole
+/// line between.
 fn without_gaps(mut spans: Vec<Span>, line: u64) -> Vec<Span> {
     spans.sort_unstable_by_key(|span| (span.shift, span.low));
     spans.dedup_by(|next, before| {

@@ -1,6 +1,7 @@
 //! Which reference points touched the lines of a cache, for charging an eviction to all of them.
 //!
-//! The owner of a line stands in its [`Meta`](crate::sets::Meta); the others stand here, by slot. A line that moves takes them along.
+//! The owner of a line stands in its [`Meta`](crate::sets::Meta); the others stand here, by slot. A
+//! line that moves takes them along.
 
 /// The users of a line besides its owner, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

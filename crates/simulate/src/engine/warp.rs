@@ -1,24 +1,39 @@
 //! Leaving out iterations that provably repeat what the caches did before.
 //!
-//! **Problem.** A dense kernel touches billions of addresses to do the same thing over and over, a little further on in memory.
+//! **Problem.** A dense kernel touches billions of addresses to do the same thing over and over, a
+//! little further on in memory.
 //!
-//! **Idea** (warping, after Morelli and Reineke, 2022). Let every access of a loop move by a fixed distance from iteration to iteration, those of one
-//! *class* by the same. Let π be the map that moves each line of a class by what that class moves in *p* iterations, and leaves other lines alone. If the caches' state after some iteration is
-//! π of what it was *p* iterations before, then the next *p* iterations do what the last *p* did, moved, and lead to π of the state again; and so on to the loop's end. So what they
-//! count is counted as often as there are periods left, the state is moved by as many periods at once, and they need not be simulated.
+//! **Idea** (warping, after Morelli and Reineke, 2022). Let every access of a loop move by a fixed
+//! distance from iteration to iteration, those of one *class* by the same. Let π be the map that
+//! moves each line of a class by what that class moves in *p* iterations, and leaves other lines
+//! alone. If the caches' state after some iteration is π of what it was *p* iterations before, then
+//! the next *p* iterations do what the last *p* did, moved, and lead to π of the state again; and
+//! so on to the loop's end. So what they count is counted as often as there are periods left, the
+//! state is moved by as many periods at once, and they need not be simulated.
 //!
-//! **Why it is exact.** By induction over the accesses of a period: an access finds its line if and only if the corresponding access did a period before. That needs
-//! (1) that π moves sets as a whole: lines that share a set must go to a set together. The states are compared set by set, each with the one that the period's *rotation* leads to, so this is
-//! checked with them. (2) That no line gets into the way of another class: the bytes that each class touches in the whole loop are apart from those of the others, and no line that is there
-//! moves through them either (`in_the_way`). Lines' order, owners, touched bytes and marks must agree too, so everything that is counted repeats.
+//! **Why it is exact.** By induction over the accesses of a period: an access finds its line if and
+//! only if the corresponding access did a period before. That needs (1) that π moves sets as a
+//! whole: lines that share a set must go to a set together. The states are compared set by set,
+//! each with the one that the period's *rotation* leads to, so this is checked with them. (2) That
+//! no line gets into the way of another class: the bytes that each class touches in the whole loop
+//! are apart from those of the others, and no line that is there moves through them either
+//! (`in_the_way`). Lines' order, owners, touched bytes and marks must agree too, so everything that
+//! is counted repeats.
 //!
-//! **What is no whole period** at the end of the loop begins as a period does: if the states and counts after as many iterations of the first period were remembered too, the end need not be simulated either.
+//! **What is no whole period** at the end of the loop begins as a period does: if the states and
+//! counts after as many iterations of the first period were remembered too, the end need not be
+//! simulated either.
 //!
-//! **Whose counts.** In a period that repeats, only reference points that made accesses in it count anything, also as owners of what is evicted: a line of another owner that goes would have to
-//! be there again after the period, and with the same owner. So counts are remembered of the points that were seen in the loop ([`super::machine::Noted`]), and if there are new ones nothing is left out.
+//! **Whose counts.** In a period that repeats, only reference points that made accesses in it count
+//! anything, also as owners of what is evicted: a line of another owner that goes would have to be
+//! there again after the period, and with the same owner. So counts are remembered of the points
+//! that were seen in the loop ([`super::machine::Noted`]), and if there are new ones nothing is
+//! left out.
 //!
-//! The period is computed, not searched: the least number of iterations after which all classes have moved by whole lines, and by
-//! the same number of sets, in every cache. Where it is too long, or there is memory of other kinds (random replacement, prefetchers, miss classes), nothing is left out.
+//! The period is computed, not searched: the least number of iterations after which all classes
+//! have moved by whole lines, and by the same number of sets, in every cache. Where it is too long,
+//! or there is memory of other kinds (random replacement, prefetchers, miss classes), nothing is
+//! left out.
 use super::cache::Cache;
 use super::machine::{Machine, Mark};
 use crate::config::{Inclusion, Prefetch};
@@ -28,7 +43,8 @@ use memtrail_model::{gcd, Mover, Repeat};
 /// Comparisons that fail before a loop is given up.
 const ATTEMPTS: u32 = 24;
 
-/// After so many other lines for each line of the caches, there probably is nothing in them that was there before: at first, and at most.
+/// After so many other lines for each line of the caches, there probably is nothing in them that
+/// was there before: at first, and at most.
 pub(super) const FORGET: u64 = 2;
 const MOST_TO_FORGET: u64 = 8;
 
@@ -153,16 +169,19 @@ pub(super) struct Watch {
     passed: u64,
     wait: u64,
     before: Option<Snapshot>,
-    /// After so many iterations of a period the loop's last ends, and how it was after those of this.
+    /// After so many iterations of a period the loop's last ends, and how it was after those of
+    /// this.
     rest: u64,
     middle: Option<Snapshot>,
     attempts: u32,
 }
 
-/// The least period that is a multiple of `period` and in which `distance` per iteration becomes a multiple of `modulus`.
+/// The least period that is a multiple of `period` and in which `distance` per iteration becomes a
+/// multiple of `modulus`.
 pub(super) fn lengthen(period: u64, distance: u64, modulus: u64) -> Option<u64> {
     let moved = period.wrapping_mul(distance);
-    // Distances are modulo 2^64; taking the nearer way round keeps this right for all sizes of caches.
+    // Distances are modulo 2^64; taking the nearer way round keeps this right for all sizes of
+    // caches.
     let moved = moved.min(moved.wrapping_neg()) % modulus;
     period.checked_mul(modulus / gcd(moved, modulus).max(1))
 }
@@ -190,7 +209,8 @@ impl Watch {
         let least = lines as u64 / accesses.max(1);
         let wait = (least / period + 1).checked_mul(period)?;
         let line = machine.caches[first].traits.line;
-        // A period may begin anywhere: the first comparison needs no more than time for the caches to forget what was before.
+        // A period may begin anywhere: the first comparison needs no more than time for the caches
+        // to forget what was before.
         let lead = (machine.forget * lines as u64 / fresh(&classes, trips, line, lines as u64).max(1) + 1).min(wait);
         // Something must be left to leave out.
         (lead.checked_add(wait)?.checked_add(wait / 4)? <= trips).then_some(Watch {
@@ -218,7 +238,8 @@ impl Watch {
         }
     }
 
-    /// Iterations have been simulated, and so many are left. Returns how many of those have been dealt with.
+    /// Iterations have been simulated, and so many are left. Returns how many of those have been
+    /// dealt with.
     pub fn iterated(&mut self, machine: &mut Machine, iterations: u64, left: u64) -> u64 {
         self.passed += iterations;
         machine.credit = machine
@@ -288,7 +309,8 @@ impl Watch {
         class.map_or(0, |class| class.shift)
     }
 
-    /// Whether the state now is the one before, moved by `since` iterations, and can go on so for `periods`.
+    /// Whether the state now is the one before, moved by `since` iterations, and can go on so for
+    /// `periods`.
     fn repeats(&self, machine: &Machine, before: &Snapshot, now: &Snapshot, since: u64, periods: u64) -> bool {
         let caches = self.path.iter().map(|&at| &machine.caches[at]);
         let mut pairs = before.caches.iter().zip(&now.caches).zip(caches);
@@ -353,7 +375,8 @@ fn fresh(classes: &[Class], trips: u64, line: u64, held: u64) -> u64 {
     lines(true) / trips + if staying > held { staying } else { 0 }
 }
 
-/// The caches of a loop's way, from the first outwards, and its classes, if its iterations may be left out.
+/// The caches of a loop's way, from the first outwards, and its classes, if its iterations may be
+/// left out.
 pub(super) fn path_and_classes(
     machine: &Machine,
     first: usize,
@@ -410,8 +433,8 @@ fn classes(movers: &[Mover], space: u64, line: u64) -> Option<Vec<Class>> {
 }
 
 impl Cache {
-    /// Whether all its memory is its lines and what is known of each, it holds no lines but those that accesses touch, and it reaches into no
-    /// cache that is not on the way to it.
+    /// Whether all its memory is its lines and what is known of each, it holds no lines but those
+    /// that accesses touch, and it reaches into no cache that is not on the way to it.
     fn can_warp(&self) -> bool {
         (self.traits.inclusion == Inclusion::None || self.above.len() <= 1)
             && self.shadow.is_none()

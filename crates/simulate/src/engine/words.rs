@@ -1,11 +1,14 @@
 //! Numbers by words: counts of pairs of points, pages of lines, bits of lines.
 //!
-//! Open addressing with linear probing, at most a quarter full: nearly every search ends where it begins, which the processor foresees. Where there may be many and few are searched for, three quarters
-//! ([`Words::compact`]). Nothing is taken out but by making the table anew ([`Words::retain`]).
+//! Open addressing with linear probing, at most a quarter full: nearly every search ends where it
+//! begins, which the processor foresees. Where there may be many and few are searched for, three
+//! quarters ([`Words::compact`]). Nothing is taken out but by making the table anew
+//! ([`Words::retain`]).
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A multiplicative hash of one word: keys are line numbers and pairs of points, no adversary chooses them.
+/// A multiplicative hash of one word: keys are line numbers and pairs of points, no adversary
+/// chooses them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WordHasher(u64);
 

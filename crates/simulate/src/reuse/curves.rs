@@ -15,8 +15,8 @@ pub struct Curve {
 
 /// Finds miss-ratio curves: a reuse histogram gives the fully associative one, a sweep the others.
 ///
-/// One cache serves all threads. The fully associative curve counts lines touched, the others accesses: they differ by the accesses
-/// that have several lines.
+/// One cache serves all threads. The fully associative curve counts lines touched, the others
+/// accesses: they differ by the accesses that have several lines.
 ///
 /// ```
 /// use memtrail_model::{Access, AccessSink, Kind, Point, Thread};
@@ -38,7 +38,8 @@ pub struct Curves {
 }
 
 impl Curves {
-    /// Of these sizes in bytes and these ways; where a size is no multiple of line × ways, that curve has no point.
+    /// Of these sizes in bytes and these ways; where a size is no multiple of line × ways, that
+    /// curve has no point.
     pub fn new(line: u32, sizes: &[u64], ways: &[u32]) -> Result<Curves, ConfigError> {
         let mut sizes = sizes.to_vec();
         sizes.sort_unstable();
@@ -58,7 +59,8 @@ impl Curves {
         })
     }
 
-    /// Says which address space (process) a thread belongs to; it is 0 otherwise. To be called before the thread's first access.
+    /// Says which address space (process) a thread belongs to; it is 0 otherwise. To be called
+    /// before the thread's first access.
     pub fn set_space(&mut self, thread: Thread, space: u32) {
         self.reuse.set_space(thread, space);
         if let Some(sweep) = &mut self.sweep {

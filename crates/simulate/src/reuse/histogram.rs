@@ -94,7 +94,8 @@ impl Histogram {
         self.distances.get(distance as usize).copied().unwrap_or_default()
     }
 
-    /// Of lines that had not been touched before: as many as there are different lines, less those that a prefetch touched first.
+    /// Of lines that had not been touched before: as many as there are different lines, less those
+    /// that a prefetch touched first.
     pub fn never(&self) -> Touches {
         self.never
     }
@@ -124,7 +125,8 @@ impl Histogram {
         sum
     }
 
-    /// What a fully associative LRU cache of so many lines does, each touched line a request of its own.
+    /// What a fully associative LRU cache of so many lines does, each touched line a request of its
+    /// own.
     pub fn cache(&self, lines: u64) -> SweepCounts {
         let (all, missed) = (self.touches(), self.from(lines));
         SweepCounts {
@@ -139,7 +141,8 @@ impl Histogram {
         }
     }
 
-    /// The misses of fully associative LRU caches of these sizes (in bytes; of a part of a line nothing is made).
+    /// The misses of fully associative LRU caches of these sizes (in bytes; of a part of a line
+    /// nothing is made).
     pub fn curve(&self, sizes: &[u64]) -> Vec<CurvePoint> {
         let point = |&size: &u64| CurvePoint {
             size,
@@ -148,7 +151,8 @@ impl Histogram {
         sizes.iter().map(point).collect()
     }
 
-    /// Distances by powers of two, each divided into `1 << sub` equal parts (small ones one by one), up to the last that occurs.
+    /// Distances by powers of two, each divided into `1 << sub` equal parts (small ones one by
+    /// one), up to the last that occurs.
     pub fn buckets(&self, sub: u32) -> Vec<Bucket> {
         let mut buckets: Vec<Bucket> = Vec::new();
         let last = self.iter().last().map(|(distance, _)| distance);

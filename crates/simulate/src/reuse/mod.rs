@@ -1,14 +1,17 @@
 //! Reuse distances, exactly: how many different lines were touched since a line was touched last.
 //!
-//! The distance is the line's depth in a stack of all lines by last use. What has to be fast is what is common, so the stack is kept in three
-//! parts:
-//! - the line touched last: a repeat is left out by the sweep's front ([`crate::sweep`]), with one class;
+//! The distance is the line's depth in a stack of all lines by last use. What has to be fast is
+//! what is common, so the stack is kept in three parts:
+//! - the line touched last: a repeat is left out by the sweep's front ([`crate::sweep`]), with one
+//!   class;
 //! - the fifteen before it and itself: a list in registers, searched and moved without a branch;
-//! - all others: a [`Timeline`](timeline), in which a line gets its place when it falls off the list. Lines fall off in the order of their last use, so places are in
-//!   that order too, and a line's distance is sixteen plus the number of lines at later places.
+//! - all others: a [`Timeline`](timeline), in which a line gets its place when it falls off the
+//!   list. Lines fall off in the order of their last use, so places are in that order too, and a
+//!   line's distance is sixteen plus the number of lines at later places.
 //!
-//! Lines have numbers: that of their page of 64 lines, which a hash table knows, and the place in it. Memory grows with the number of pages
-//! that are touched: this is the only simulation that does.
+//! Lines have numbers: that of their page of 64 lines, which a hash table knows, and the place in
+//! it. Memory grows with the number of pages that are touched: this is the only simulation that
+//! does.
 //!
 //! All threads make one sequence. Prefetches touch lines but are not counted.
 mod curves;
@@ -37,7 +40,8 @@ const NOWHERE: u32 = u32::MAX;
 /// Buckets of a reference point.
 pub const POINT_BUCKETS: usize = 34;
 
-/// What a reference point's touches had for distances: none (0); 1; 2 and 3; 4 to 7; and so on; the last: never touched before.
+/// What a reference point's touches had for distances: none (0); 1; 2 and 3; 4 to 7; and so on; the
+/// last: never touched before.
 pub type PointBuckets = [u64; POINT_BUCKETS];
 
 /// The bucket of a distance.
@@ -195,7 +199,8 @@ impl Reuse {
         self
     }
 
-    /// Says which address space (process) a thread belongs to; it is 0 otherwise. To be called before the thread's first access.
+    /// Says which address space (process) a thread belongs to; it is 0 otherwise. To be called
+    /// before the thread's first access.
     pub fn set_space(&mut self, thread: Thread, space: u32) {
         self.spaces.set(thread, space);
     }

@@ -1,9 +1,10 @@
 //! Lines in order of last use, and how many are newer than a given one.
 //!
-//! Each line that is pushed gets the next of a row of places, and a bit there. Above the bits stand counts: of 64 bits, of 64 such counts, and so on, so
-//! that adding or removing a line changes one number in each row and counting the newer ones adds up at most 63 numbers in each, which lie side by
-//! side. When the places are used up, the lines move together, in the same order; there are then at least as many
-//! free places as lines, so this costs a constant per push.
+//! Each line that is pushed gets the next of a row of places, and a bit there. Above the bits stand
+//! counts: of 64 bits, of 64 such counts, and so on, so that adding or removing a line changes one
+//! number in each row and counting the newer ones adds up at most 63 numbers in each, which lie
+//! side by side. When the places are used up, the lines move together, in the same order; there are
+//! then at least as many free places as lines, so this costs a constant per push.
 const FAN: usize = 64;
 /// Places at first.
 const LEAST: usize = FAN * FAN;

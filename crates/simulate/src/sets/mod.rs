@@ -1,9 +1,10 @@
 //! Which lines are in a cache, and which has to make room: one file per way of keeping them.
 //!
-//! A line's *slot* stays the same for as long as the line stays. What is known of it lies beside it.
+//! A line's *slot* stays the same for as long as the line stays. What is known of it lies beside
+//! it.
 //!
-//! **Invariants.** Slots are below the number of lines that fit. A line is in at most one slot. [`Sets::place`] is called for lines that are
-//! not there.
+//! **Invariants.** Slots are below the number of lines that fit. A line is in at most one slot.
+//! [`Sets::place`] is called for lines that are not there.
 mod plru;
 mod random;
 mod stamped;
@@ -60,7 +61,8 @@ pub(crate) trait Sets {
     fn line_in(&self, slot: u32) -> Option<u64>;
     /// How much later each look-up is than the one before, for those that write down times.
     const TICK: u64 = 1;
-    /// When the last look-up was. Whoever has many of them can keep the time, and give it back in the end.
+    /// When the last look-up was. Whoever has many of them can keep the time, and give it back in
+    /// the end.
     #[inline(always)]
     fn time(&self) -> u64 {
         0
@@ -117,7 +119,8 @@ impl Index {
     }
 }
 
-/// The tags of a way-ordered cache: a line number plus 1, or 0 for none. Line numbers have at most 62 bits.
+/// The tags of a way-ordered cache: a line number plus 1, or 0 for none. Line numbers have at most
+/// 62 bits.
 pub(crate) fn way_of(set: &[u64], line: u64) -> Option<usize> {
     set.iter().position(|&tag| tag == line + 1)
 }
@@ -211,14 +214,16 @@ impl AnySets {
     pub fn count(&self) -> usize {
         ordered!(self, sets => sets.count(), else 0)
     }
-    /// Adds each set's lines, from the last used (of FIFO: placed) to the next to go, set after set, and where each set begins.
+    /// Adds each set's lines, from the last used (of FIFO: placed) to the next to go, set after
+    /// set, and where each set begins.
     pub fn in_order(&self, lines: &mut Vec<(u64, Meta)>, begins: &mut Vec<u32>) {
         ordered!(self, sets => for set in 0..sets.count() {
             begins.push(lines.len() as u32);
             lines.extend(sets.in_order(set));
         }, else {});
     }
-    /// Shows all lines beside what they were before, unless there are some that were not there. Returns whether each was as it should be; only for LRU of few ways.
+    /// Shows all lines beside what they were before, unless there are some that were not there.
+    /// Returns whether each was as it should be; only for LRU of few ways.
     pub fn beside(&self, before: &AnySets, look: impl FnMut(Both) -> bool) -> bool {
         match (self, before) {
             (AnySets::FullLru8(now), AnySets::FullLru8(before)) => now.beside(before, look),
@@ -233,7 +238,8 @@ impl AnySets {
     pub fn all_lines(&self, look: impl FnMut(u64) -> bool) -> bool {
         lru!(self, sets => sets.lines().all(look), else false)
     }
-    /// Shows all lines, and takes out those that are not to stay. The order of the others remains; only for LRU of few ways.
+    /// Shows all lines, and takes out those that are not to stay. The order of the others remains;
+    /// only for LRU of few ways.
     pub fn retain(&mut self, stays: impl FnMut(u64, &Meta) -> bool) {
         lru!(self, sets => sets.retain(stays), else {});
     }

@@ -1,7 +1,8 @@
 //! Tree pseudo-LRU.
 //!
-//! The ways of a set are the leaves of a binary tree whose nodes point to a half. Nodes are numbered as in a heap, from 1; a bit is set if
-//! the node points to the upper half. The victim is where the pointers lead; using a way turns the nodes on its path away from it.
+//! The ways of a set are the leaves of a binary tree whose nodes point to a half. Nodes are
+//! numbered as in a heap, from 1; a bit is set if the node points to the upper half. The victim is
+//! where the pointers lead; using a way turns the nodes on its path away from it.
 use super::{way_of, Index, Meta, Placed, Sets};
 
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Random replacement that can be repeated.
 //!
-//! The n-th random choice in a set is a function of the seed, the set and n alone, so that sets do not depend on each other
-//! and can be simulated apart.
+//! The n-th random choice in a set is a function of the seed, the set and n alone, so that sets do
+//! not depend on each other and can be simulated apart.
 use super::{way_of, Index, Meta, Placed, Sets};
 
 #[derive(Clone, Debug)]

@@ -1,14 +1,19 @@
 //! LRU and FIFO in sets of up to sixteen ways, without searching.
 //!
-//! **Problem.** Where in its set a line is cannot be foreseen, and each wrong guess of the processor costs more than the look-up itself.
+//! **Problem.** Where in its set a line is cannot be foreseen, and each wrong guess of the
+//! processor costs more than the look-up itself.
 //!
-//! **Idea.** Half of every line number of a set is compared at once, with vector instructions; that names the way that the line is in if it is there, and the other half is
-//! then compared. Nothing but whether the line is there decides a branch. Using a line writes down the time, and reads nothing: look-ups of the same set do not wait for each other.
-//! The way to fill or to evict is that of the earliest time, which is looked for only when a line is missed. Ways are in the lowest bits of the times, so that the least of them names it.
+//! **Idea.** Half of every line number of a set is compared at once, with vector instructions; that
+//! names the way that the line is in if it is there, and the other half is then compared. Nothing
+//! but whether the line is there decides a branch. Using a line writes down the time, and reads
+//! nothing: look-ups of the same set do not wait for each other. The way to fill or to evict is
+//! that of the earliest time, which is looked for only when a line is missed. Ways are in the
+//! lowest bits of the times, so that the least of them names it.
 //!
 //! LRU and FIFO differ in one thing: whether a line that is found is used.
 //!
-//! **Invariants.** The stamps of a set are different, and each names its way. Those of free ways are less than those of others, those of ways that do not exist are [`NEVER`].
+//! **Invariants.** The stamps of a set are different, and each names its way. Those of free ways
+//! are less than those of others, those of ways that do not exist are [`NEVER`].
 use super::{Both, Index, Meta, Placed, Sets};
 use safe_arch::{
     bitandnot_m128i, cast_to_m128d_from_m128i, cmp_eq_mask_i32_m128i, get_f64_from_m128d_s, m128i, min_m128d,
@@ -25,7 +30,8 @@ pub(crate) const MOST_WAYS: u32 = 16;
 
 /// The line of a free way, both halves: line numbers have at most 62 bits.
 const FREE: u64 = u64::MAX;
-/// The first stamp: the bits of 1 as a floating-point number. Positive ones have the order of their bits, and the processor finds the least of two pairs of them at once.
+/// The first stamp: the bits of 1 as a floating-point number. Positive ones have the order of their
+/// bits, and the processor finds the least of two pairs of them at once.
 const BEGIN: u64 = 0x3FF0_0000_0000_0000;
 /// The stamp of a way that does not exist: the bits of infinity.
 const NEVER: u64 = 0x7FF0_0000_0000_0000;
@@ -103,7 +109,9 @@ impl<const N: usize> Set<N> {
         least as usize % N
     }
 
-    /// The least stamp of sixteen ways, two at a time. What has just been written one by one cannot be read so without waiting: for sets that are used again at once, [`Set::last`] goes one by one.
+    /// The least stamp of sixteen ways, two at a time. What has just been written one by one cannot
+    /// be read so without waiting: for sets that are used again at once, [`Set::last`] goes one by
+    /// one.
     #[inline(always)]
     fn least_of_many(&self) -> u64 {
         let two = |i: usize| cast_to_m128d_from_m128i(m128i::from([self.stamps[i], self.stamps[i + 1]]));
@@ -120,7 +128,8 @@ impl<const N: usize> Set<N> {
 
     #[inline(always)]
     fn put(&mut self, way: usize, line: u64) {
-        // As many at once as are read at once: what is read could not be taken from a smaller write that is still under way, and the line is often looked up again at once.
+        // As many at once as are read at once: what is read could not be taken from a smaller write
+        // that is still under way, and the line is often looked up again at once.
         let four = &mut self.low[way / 4 * 4..][..4];
         let here = cmp_eq_mask_i32_m128i(m128i::from([0, 1, 2, 3]), set_splat_i32_m128i((way % 4) as i32));
         let before = m128i::from([four[0], four[1], four[2], four[3]]);
@@ -193,7 +202,8 @@ impl<const N: usize, const MOVE: bool, const FULL: bool> StampedSets<N, MOVE, FU
         self.ways
     }
 
-    /// Uses a line that is there until some time, or longer if that was known before, or puts it in the way of the one to go, whose [`Meta`] it leaves there to be replaced.
+    /// Uses a line that is there until some time, or longer if that was known before, or puts it in
+    /// the way of the one to go, whose [`Meta`] it leaves there to be replaced.
     #[inline(always)]
     pub fn come(&mut self, line: u64, time: u64) -> Come<'_> {
         let at = self.set(line);
@@ -242,7 +252,8 @@ impl<const N: usize, const MOVE: bool, const FULL: bool> StampedSets<N, MOVE, FU
         }
     }
 
-    /// Shows all lines beside what they were before, unless there are some that were not there. Returns whether each was as it should be.
+    /// Shows all lines beside what they were before, unless there are some that were not there.
+    /// Returns whether each was as it should be.
     pub fn beside(&self, before: &Self, mut look: impl FnMut(Both) -> bool) -> bool {
         let since = before.now + Self::TICK;
         for (at, (is, was)) in self.sets.iter().zip(&before.sets).enumerate() {
@@ -268,7 +279,8 @@ impl<const N: usize, const MOVE: bool, const FULL: bool> StampedSets<N, MOVE, FU
     }
 }
 
-/// Sorts a power of two of stamps, the greatest first: Batcher's network, whose comparisons do not depend on what they find.
+/// Sorts a power of two of stamps, the greatest first: Batcher's network, whose comparisons do not
+/// depend on what they find.
 #[inline]
 fn descending<const N: usize>(mut stamps: [u64; N]) -> [u64; N] {
     let mut sorted = 1;

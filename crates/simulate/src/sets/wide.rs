@@ -1,8 +1,9 @@
 //! LRU and FIFO in sets of many ways: fully associative caches, above all.
 //!
-//! **Idea.** A hash table finds the slot of a line; the slots of a set are linked in the order of replacement. Everything takes constant
-//! time, and as much memory as the cache has lines. The table is open-addressed with linear probing and at most half full; removing
-//! moves later entries back, so there are no tombstones.
+//! **Idea.** A hash table finds the slot of a line; the slots of a set are linked in the order of
+//! replacement. Everything takes constant time, and as much memory as the cache has lines. The
+//! table is open-addressed with linear probing and at most half full; removing moves later entries
+//! back, so there are no tombstones.
 use super::{Index, Meta, Placed, Sets};
 
 /// No slot.
@@ -14,7 +15,8 @@ pub(crate) struct WideSets<const MOVE: bool> {
     /// Slots by hash.
     table: Vec<u32>,
     shift: u32,
-    /// By slot: the line, what is known of it, and the neighbours towards the front and towards the end.
+    /// By slot: the line, what is known of it, and the neighbours towards the front and towards the
+    /// end.
     lines: Vec<u64>,
     meta: Vec<Meta>,
     before: Vec<u32>,

@@ -1,15 +1,18 @@
 //! Lists whose numbers of sets divide each other, one after the other.
 //!
-//! The numbers of sets of a chain are *m·2^k* for one odd *m*, ascending: each divides the next. **A line that is most recent in its set under S
-//! sets is so under every multiple of S**: the other lines of its finer set are lines of its coarser set, and none of those was touched since. So
-//! what a list finds at distance 0 ends there, and for FIFO it is a hit that changes nothing.
+//! The numbers of sets of a chain are *m·2^k* for one odd *m*, ascending: each divides the next.
+//! **A line that is most recent in its set under S sets is so under every multiple of S**: the
+//! other lines of its finer set are lines of its coarser set, and none of those was touched since.
+//! So what a list finds at distance 0 ends there, and for FIFO it is a hit that changes nothing.
 //!
-//! Touches go through in batches, list by list: those that are left of a list are gathered, without a branch, and are the next list's input. A list's state
-//! depends only on the touches that reach it and on their order, so it makes no difference that other lists are ahead or behind.
+//! Touches go through in batches, list by list: those that are left of a list are gathered, without
+//! a branch, and are the next list's input. A list's state depends only on the touches that reach
+//! it and on their order, so it makes no difference that other lists are ahead or behind.
 //!
-//! *Labels.* A set's number serves only to tell sets apart. By the Chinese remainder theorem *line* mod *m·2^k* and the pair (*line* mod *m*, *line* mod *2^k*)
-//! determine each other, so the pair is the label, *(line mod m)·2^k + line mod 2^k*, and the one for fewer sets follows from the one for most
-//! by cutting bits out: one division serves the whole chain, and none if *m* = 1.
+//! *Labels.* A set's number serves only to tell sets apart. By the Chinese remainder theorem *line*
+//! mod *m·2^k* and the pair (*line* mod *m*, *line* mod *2^k*) determine each other, so the pair is
+//! the label, *(line mod m)·2^k + line mod 2^k*, and the one for fewer sets follows from the one
+//! for most by cutting bits out: one division serves the whole chain, and none if *m* = 1.
 use super::deep::Deep;
 use super::front::BATCH;
 use super::full::Full;
@@ -208,7 +211,8 @@ impl<T: Lane> Chain<T> {
                 steps.push(Step::Fifo(lists));
                 continue;
             }
-            // What a FIFO list gets too much does no harm, so LRU lists on both sides of it can go together.
+            // What a FIFO list gets too much does no harm, so LRU lists on both sides of it can go
+            // together.
             let before = steps.iter().rposition(|step| matches!(step, Step::Lru(_)));
             let alone = match before.map(|at| steps.remove(at)) {
                 Some(Step::Lru(mut together)) => {

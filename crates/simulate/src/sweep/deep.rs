@@ -1,7 +1,8 @@
 //! Lists of many ways. One set of very many has a file of its own: `full.rs`.
 //!
-//! LRU: a list per set in memory, most recent first; a look-up goes through it from there and moves what it passes up by one, so it costs
-//! as much as the distance. FIFO: a ring per set; a look-up goes through all of it.
+//! LRU: a list per set in memory, most recent first; a look-up goes through it from there and moves
+//! what it passes up by one, so it costs as much as the distance. FIFO: a ring per set; a look-up
+//! goes through all of it.
 use super::chain::{Event, Label};
 use super::front::BATCH;
 use super::lanes::Lane;

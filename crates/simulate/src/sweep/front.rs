@@ -1,18 +1,22 @@
 //! From accesses to the touches that can matter.
 //!
-//! Whatever the configuration, a touch of a line that is the most recent in its set is a hit and changes nothing, under LRU and under FIFO.
-//! One look at one table finds most of those for all configurations at once.
+//! Whatever the configuration, a touch of a line that is the most recent in its set is a hit and
+//! changes nothing, under LRU and under FIFO. One look at one table finds most of those for all
+//! configurations at once.
 //!
-//! Let *l* be the shortest line and *G* the longest, and *R* a number such that *R·G* divides *sets·line* of every configuration, or 1. Memory
-//! is cut into granules of *G* bytes; granule *g* is of class *g* mod *R*. The table holds, for each class, the *l*-line touched last in it.
+//! Let *l* be the shortest line and *G* the longest, and *R* a number such that *R·G* divides
+//! *sets·line* of every configuration, or 1. Memory is cut into granules of *G* bytes; granule *g*
+//! is of class *g* mod *R*. The table holds, for each class, the *l*-line touched last in it.
 //!
-//! **A touch of the *l*-line in the table can be left out.** Nothing else in its class was touched since. Take a configuration with lines
-//! of *L* bytes and *S* sets, and two different lines *y*, *y'* of the same set: *yL ≡ y'L* modulo *SL*, hence modulo *RG*, so (*L* divides *G*) their
-//! granules are of the same class. So no other line of the set was touched since this line was: it is the most recent. If *R* = 1 all is one
-//! class, and the touch repeats the last touch of all.
+//! **A touch of the *l*-line in the table can be left out.** Nothing else in its class was touched
+//! since. Take a configuration with lines of *L* bytes and *S* sets, and two different lines *y*,
+//! *y'* of the same set: *yL ≡ y'L* modulo *SL*, hence modulo *RG*, so (*L* divides *G*) their
+//! granules are of the same class. So no other line of the set was touched since this line was: it
+//! is the most recent. If *R* = 1 all is one class, and the touch repeats the last touch of all.
 //!
-//! An access that is not within one *l*-line is a touch of each of its *l*-lines. Under longer lines some of these are the same; the second is
-//! then a touch of the most recent line. What the access counts as is found at the end of the batch: see [`Touch::tag`].
+//! An access that is not within one *l*-line is a touch of each of its *l*-lines. Under longer
+//! lines some of these are the same; the second is then a touch of the most recent line. What the
+//! access counts as is found at the end of the batch: see [`Touch::tag`].
 use crate::engine::placed;
 use memtrail_model::{Access, Kind};
 

@@ -1,7 +1,8 @@
 //! One set of very many ways: a fully associative cache.
 //!
-//! With one set, pages are lines. LRU keeps them in a [`Timeline`], which says how many are newer than one in steps that do not grow with their number, and
-//! forgets the oldest when there are more than ways. FIFO keeps a queue; a line's place there is not needed, only whether it has one.
+//! With one set, pages are lines. LRU keeps them in a [`Timeline`], which says how many are newer
+//! than one in steps that do not grow with their number, and forgets the oldest when there are more
+//! than ways. FIFO keeps a queue; a line's place there is not needed, only whether it has one.
 use super::chain::Event;
 use super::deep::one_by_one;
 use super::front::BATCH;

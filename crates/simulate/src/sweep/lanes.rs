@@ -1,11 +1,14 @@
 //! A short list of page numbers in vector registers, and moving to its front without a branch.
 //!
-//! A list of *V* vectors holds `V * LANES` numbers, the most recent in the lowest lane. [`touch`] finds the lane of a number, and writes
-//! back, lane by lane, the old list or the old list moved up by one with the number in lane 0: which of the two, a table says for each
-//! lane in which the number can have been found. The table makes the policy:
-//! - LRU, found in lane d: lanes up to d move up, the others stay. Not found: all move up, and what was in the last lane is gone.
-//! - FIFO of W ways, found in a lane below W: nothing moves. Otherwise all do. Lanes from W on hold what has been evicted; what is found
-//!   there counts as not found. A number can be there as well as below W, but then it is found below.
+//! A list of *V* vectors holds `V * LANES` numbers, the most recent in the lowest lane. [`touch`]
+//! finds the lane of a number, and writes back, lane by lane, the old list or the old list moved up
+//! by one with the number in lane 0: which of the two, a table says for each lane in which the
+//! number can have been found. The table makes the policy:
+//! - LRU, found in lane d: lanes up to d move up, the others stay. Not found: all move up, and what
+//!   was in the last lane is gone.
+//! - FIFO of W ways, found in a lane below W: nothing moves. Otherwise all do. Lanes from W on hold
+//!   what has been evicted; what is found there counts as not found. A number can be there as well
+//!   as below W, but then it is found below.
 //!
 //! 0 is no number: it fills what is empty.
 use safe_arch::{
@@ -101,7 +104,8 @@ pub fn table<T: Lane, const V: usize>(moves: impl Fn(usize) -> usize) -> Box<Mov
     Box::new(rows)
 }
 
-/// Deals with a look-up of `page` as the table says; returns the lane it was in, `V * LANES` if in none.
+/// Deals with a look-up of `page` as the table says; returns the lane it was in, `V * LANES` if in
+/// none.
 #[inline(always)]
 pub fn touch<T: Lane, const V: usize>(list: &mut [m128i; V], page: T, moves: &Moves<V>) -> usize {
     let wanted = page.splat();

@@ -1,19 +1,26 @@
 //! Many configurations of one level of data cache, in one pass.
 //!
-//! Simulating each by itself would cost as much as their number says. What they have in common is used instead:
+//! Simulating each by itself would cost as much as their number says. What they have in common is
+//! used instead:
 //! - most touches are hits in all of them, and one look tells ([`front`]);
-//! - of LRU, a list of the lines of each set in order of last use gives all associativities: a line at distance *d* is in the cache if there are more than
-//!   *d* ways (Mattson et al., 1970). A list per line size and number of sets will do;
-//! - a line that is most recent under few sets is so under a multiple of them ([`chain`]; Hill and Smith, 1989): most touches end at the first list;
-//! - what a loop touches over and over, round after round, changes nothing from the second round on, and counts alike in each ([`rounds`], [`shapes`]);
+//! - of LRU, a list of the lines of each set in order of last use gives all associativities: a line
+//!   at distance *d* is in the cache if there are more than *d* ways (Mattson et al., 1970). A list
+//!   per line size and number of sets will do;
+//! - a line that is most recent under few sets is so under a multiple of them ([`chain`]; Hill and
+//!   Smith, 1989): most touches end at the first list;
+//! - what a loop touches over and over, round after round, changes nothing from the second round
+//!   on, and counts alike in each ([`rounds`], [`shapes`]);
 //! - what can be left out under some lines can be left out under longer ones ([`stage`]);
-//! - lists are short and hold short numbers ([`pages`]), so that finding a line and moving it to the front is some twenty instructions without a branch ([`lanes`]).
+//! - lists are short and hold short numbers ([`pages`]), so that finding a line and moving it to
+//!   the front is some twenty instructions without a branch ([`lanes`]).
 //!
-//! FIFO has no such inclusion: each configuration has its own lists, which see only touches of lines that are not the most recent.
+//! FIFO has no such inclusion: each configuration has its own lists, which see only touches of
+//! lines that are not the most recent.
 //!
 //! Where iterations of loops can be left out, caches by themselves are faster still ([`Single`]).
 //!
-//! An access of several lines misses where any of its lines misses: at the greatest of its lines' distances ([`tally`]).
+//! An access of several lines misses where any of its lines misses: at the greatest of its lines'
+//! distances ([`tally`]).
 mod chain;
 mod deep;
 mod forest;
@@ -120,7 +127,8 @@ impl fmt::Display for SweepConfig {
     }
 }
 
-/// All configurations of these sizes, lines and ways that make sense: where the size is a multiple of line × ways.
+/// All configurations of these sizes, lines and ways that make sense: where the size is a multiple
+/// of line × ways.
 ///
 /// ```
 /// use memtrail_simulate::config::Policy;
@@ -197,12 +205,14 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// One cache for each thread, as for a single level by default. An error names the configuration.
+    /// One cache for each thread, as for a single level by default. An error names the
+    /// configuration.
     pub fn new(configs: &[SweepConfig]) -> Result<Sweep, ConfigError> {
         Sweep::on(configs, 1)
     }
 
-    /// The same on so many more cores; with 1, in the caller itself. The counts do not depend on it.
+    /// The same on so many more cores; with 1, in the caller itself. The counts do not depend on
+    /// it.
     pub fn on(configs: &[SweepConfig], workers: usize) -> Result<Sweep, ConfigError> {
         if configs.is_empty() {
             return Err(ConfigError::NoLevels);
@@ -227,14 +237,16 @@ impl Sweep {
         })
     }
 
-    /// Which threads share a cache: as a level's `shared` and a hierarchy's `cores`. To be called before the first access.
+    /// Which threads share a cache: as a level's `shared` and a hierarchy's `cores`. To be called
+    /// before the first access.
     pub fn sharing(mut self, shared: Shared, cores: Option<u32>) -> Sweep {
         self.shared = shared;
         self.cores = cores;
         self
     }
 
-    /// Says which address space (process) a thread belongs to; it is 0 otherwise. To be called before the thread's first access.
+    /// Says which address space (process) a thread belongs to; it is 0 otherwise. To be called
+    /// before the thread's first access.
     pub fn set_space(&mut self, thread: Thread, space: u32) {
         self.spaces.set(thread, space);
     }

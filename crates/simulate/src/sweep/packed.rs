@@ -36,8 +36,9 @@ impl<T: Lane, const V: usize> Packed<T, V> {
         }
     }
 
-    /// Deals with the events in up to three of these, one after the other, and leaves in `left` those that are not most recent under
-    /// the last; returns how many. One pass for several numbers of sets: what one has to wait for, the others do not.
+    /// Deals with the events in up to three of these, one after the other, and leaves in `left`
+    /// those that are not most recent under the last; returns how many. One pass for several
+    /// numbers of sets: what one has to wait for, the others do not.
     #[inline(always)]
     fn pass<const K: usize, const ODD: bool>(
         all: &mut [Packed<T, V>; K],

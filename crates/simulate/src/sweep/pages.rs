@@ -1,11 +1,13 @@
 //! Short numbers for the pages that caches hold lines of.
 //!
-//! Lists compare lines. Within a set a line is known by its *page*, a piece of memory no longer than *sets·line* bytes of any list
-//! and no shorter than a line: two lines of a page are never in the same set. Pages get numbers of 16 bits, so that eight fit a register.
+//! Lists compare lines. Within a set a line is known by its *page*, a piece of memory no longer
+//! than *sets·line* bytes of any list and no shorter than a line: two lines of a page are never in
+//! the same set. Pages get numbers of 16 bits, so that eight fit a register.
 //!
-//! When the numbers run out, those of pages that no list holds a line of are taken back: what is forgotten everywhere may get a new number
-//! when it comes again. So the memory needed is bounded by the size of the lists. If too many are in use, the lists have to
-//! go over to longer numbers; pages keep theirs.
+//! When the numbers run out, those of pages that no list holds a line of are taken back: what is
+//! forgotten everywhere may get a new number when it comes again. So the memory needed is bounded
+//! by the size of the lists. If too many are in use, the lists have to go over to longer numbers;
+//! pages keep theirs.
 use super::lanes::Lane;
 use std::marker::PhantomData;
 

@@ -1,7 +1,8 @@
 //! Which lists a sweep needs.
 //!
-//! LRU configurations of the same line and number of sets share a list, as deep as the greatest of their ways; FIFO configurations have one each. Lists
-//! with the same line and the same odd part of the number of sets make a chain, chains make groups that can share the numbers of their pages.
+//! LRU configurations of the same line and number of sets share a list, as deep as the greatest of
+//! their ways; FIFO configurations have one each. Lists with the same line and the same odd part of
+//! the number of sets make a chain, chains make groups that can share the numbers of their pages.
 use super::SweepConfig;
 use crate::config::Policy;
 

@@ -1,14 +1,16 @@
 //! Rounds of touches that repeat each other.
 //!
-//! A loop that goes through a few arrays touches the same few lines in the same order, until one of them ends. The lines may share a set, and then no
-//! touch is of the most recent one.
+//! A loop that goes through a few arrays touches the same few lines in the same order, until one of
+//! them ends. The lines may share a set, and then no touch is of the most recent one.
 //!
-//! **The second of two equal rounds can be left out.** Let k touches come twice in a row. Under LRU the lines are after the first round in the order
-//! of their last touches in it, then all others as they were; after the second they are so again. It changes nothing.
+//! **The second of two equal rounds can be left out.** Let k touches come twice in a row. Under LRU
+//! the lines are after the first round in the order of their last touches in it, then all others as
+//! they were; after the second they are so again. It changes nothing.
 //!
-//! **What it counts follows from the round alone.** Under LRU the distance of a touch is the number of different lines of its set that were
-//! touched since its line was touched last. In the second round that is at most k touches ago: what came since is known, and who shares a set as well.
-//! No list has to be looked at.
+//! **What it counts follows from the round alone.** Under LRU the distance of a touch is the number
+//! of different lines of its set that were touched since its line was touched last. In the second
+//! round that is at most k touches ago: what came since is known, and who shares a set as well. No
+//! list has to be looked at.
 //!
 //! So rounds are only looked for here, and counted in `shapes.rs`.
 //!
@@ -33,7 +35,8 @@ pub trait Alike: Copy {
     fn line(&self) -> u64;
     fn tag(&self) -> u16;
 
-    /// Whether it is of the same line and kind. Parts of an access count together: they are like nothing else.
+    /// Whether it is of the same line and kind. Parts of an access count together: they are like
+    /// nothing else.
     #[inline(always)]
     fn is_like(&self, other: &Self) -> bool {
         (self.line() == other.line()) & (self.tag() == other.tag()) & (self.tag() < PART)
@@ -95,7 +98,8 @@ impl<E> Default for Rounds<E> {
 }
 
 impl<E: Alike> Rounds<E> {
-    /// Leaves out rounds of the events; returns what is left, and what was left out, if anything was.
+    /// Leaves out rounds of the events; returns what is left, and what was left out, if anything
+    /// was.
     pub fn fold(&mut self, events: &[E]) -> Option<(&[E], &[Round])> {
         self.since += 1;
         if self.since > 2 && self.since % SELDOM != 0 {

@@ -1,8 +1,10 @@
 //! How far back the lines of rounds are that were left out.
 //!
-//! The second of two equal rounds has distances that follow from the round alone (`rounds.rs`): from which of its lines are the same, and which share a set. Both depend only on how far
-//! they are apart and, under longer lines, on where the first is in the longest line. That is the round's *shape*. A loop makes rounds of few shapes,
-//! again and again, while its lines move on. They are counted by shape, and what that means for every list is found once for many.
+//! The second of two equal rounds has distances that follow from the round alone (`rounds.rs`):
+//! from which of its lines are the same, and which share a set. Both depend only on how far they
+//! are apart and, under longer lines, on where the first is in the longest line. That is the
+//! round's *shape*. A loop makes rounds of few shapes, again and again, while its lines move on.
+//! They are counted by shape, and what that means for every list is found once for many.
 use super::rounds::LONGEST;
 
 /// Shapes that are kept at a time.
@@ -33,7 +35,8 @@ impl Shape {
         shape
     }
 
-    /// Whether it is [`Shape::of`] these. Made first and compared then, it would be read in larger pieces than it was just written in.
+    /// Whether it is [`Shape::of`] these. Made first and compared then, it would be read in larger
+    /// pieces than it was just written in.
     #[inline(always)]
     fn is_of(&self, round: impl ExactSizeIterator<Item = (i64, u16)>) -> bool {
         self.len == round.len()
@@ -43,14 +46,16 @@ impl Shape {
     }
 }
 
-/// A number less than [`SHAPES`]. The tags have no part in it: who reads and who writes seldom makes the difference.
+/// A number less than [`SHAPES`]. The tags have no part in it: who reads and who writes seldom
+/// makes the difference.
 #[inline(always)]
 fn hash(round: impl Iterator<Item = (i64, u16)>) -> usize {
     let mix = |hash: u64, (line, _): (i64, u16)| (hash ^ line as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (round.fold(0, mix) >> 32) as usize % SHAPES
 }
 
-/// A round, moved down by a whole number of the longest lines; `longest`: logarithm of how many lines those have.
+/// A round, moved down by a whole number of the longest lines; `longest`: logarithm of how many
+/// lines those have.
 #[inline(always)]
 fn moved_down(
     round: impl ExactSizeIterator<Item = (u64, u16)> + Clone,
@@ -81,7 +86,8 @@ impl Shapes {
         }
     }
 
-    /// Notes so many rounds of these lines and tags. If others have to make room, they are returned.
+    /// Notes so many rounds of these lines and tags. If others have to make room, they are
+    /// returned.
     #[inline(always)]
     pub fn add(&mut self, round: impl ExactSizeIterator<Item = (u64, u16)> + Clone, times: u64) -> Option<Repeated> {
         let round = moved_down(round, self.longest);
@@ -143,7 +149,8 @@ impl Repeated {
 /// Rounds under one line size.
 pub struct Distances {
     shape: Shape,
-    /// Of each touch, those touches (bits) that have the different lines since its own was touched last.
+    /// Of each touch, those touches (bits) that have the different lines since its own was touched
+    /// last.
     since: [u8; LONGEST],
     times: u64,
 }

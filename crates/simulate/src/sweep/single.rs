@@ -1,9 +1,11 @@
 //! One configuration of a sweep by itself, as long as most of what comes can be left out.
 //!
-//! **Problem.** A sweep goes through every access. A single cache need not: of loops that repeat themselves, iterations are left out, often all but a few of millions. But where that
-//! fails, a cache for itself takes a third as long as all of them together.
+//! **Problem.** A sweep goes through every access. A single cache need not: of loops that repeat
+//! themselves, iterations are left out, often all but a few of millions. But where that fails, a
+//! cache for itself takes a third as long as all of them together.
 //!
-//! **Idea.** A cache is simulated by itself until it has had to simulate more accesses than it is allowed to. Then it gives up, and its configuration is one for a sweep.
+//! **Idea.** A cache is simulated by itself until it has had to simulate more accesses than it is
+//! allowed to. Then it gives up, and its configuration is one for a sweep.
 //!
 //! **Invariant.** What is counted is what a sweep would count.
 use super::{SweepConfig, SweepCounts};

@@ -1,13 +1,14 @@
 //! A sweep over a recording of loops that repeat themselves: cache by cache.
 //!
-//! **Problem.** A sweep goes through every access, once for all caches. Where a recording is mostly loops, a single
-//! cache skips nearly all accesses, and all caches, one after the other and on all cores, take less time than one
-//! sweep. On any other recording they take many times as long.
+//! **Problem.** A sweep goes through every access, once for all caches. Where a recording is mostly
+//! loops, a single cache skips nearly all accesses, and all caches, one after the other and on all
+//! cores, take less time than one sweep. On any other recording they take many times as long.
 //!
-//! **Idea.** Try. The largest cache comes first: if the recording does not repeat itself there, a sweep is needed.
-//! One cache may simulate 1 in [`PART_OF_ONE`] accesses, and all caches together 1 in [`PART_OF_ALL`] of what they
-//! would simulate without skipping. When that budget is spent, everything is left to a sweep: a sweep over some of
-//! the caches takes nearly as long as one over all.
+//! **Idea.** Try. The largest cache comes first: if the recording does not repeat itself there, a
+//! sweep is needed. One cache may simulate 1 in [`PART_OF_ONE`] accesses, and all caches together 1
+//! in [`PART_OF_ALL`] of what they would simulate without skipping. When that budget is spent,
+//! everything is left to a sweep: a sweep over some of the caches takes nearly as long as one over
+//! all.
 use super::{Single, SweepConfig, SweepCounts};
 use crate::config::ConfigError;
 use serde::{Deserialize, Serialize};
@@ -28,9 +29,10 @@ pub struct Swept {
     pub skipped: u64,
 }
 
-/// Simulates each configuration by itself, in the order given, and tells how many accesses there were; `None` if
-/// that would take too long. `total` is the number of accesses in the recording. `replay` drives one cache with all
-/// of them and returns it with the number of accesses it drove it with; it is called on several threads.
+/// Simulates each configuration by itself, in the order given, and tells how many accesses there
+/// were; `None` if that would take too long. `total` is the number of accesses in the recording.
+/// `replay` drives one cache with all of them and returns it with the number of accesses it drove
+/// it with; it is called on several threads.
 pub fn one_by_one<E: From<ConfigError> + Send>(
     configs: &[SweepConfig],
     total: u64,

@@ -1,7 +1,9 @@
 //! The chains of one line size.
 //!
-//! Stages follow each other by ascending line size, and each gets only what the one before has left. What can be left out under some lines can be left out under longer ones; and of what
-//! is left more can be left out now, by the same rules: lines that are the last touched of their class ([`super::front`]), and rounds ([`super::rounds`]).
+//! Stages follow each other by ascending line size, and each gets only what the one before has
+//! left. What can be left out under some lines can be left out under longer ones; and of what is
+//! left more can be left out now, by the same rules: lines that are the last touched of their class
+//! ([`super::front`]), and rounds ([`super::rounds`]).
 use super::chain::{Buffers, Chain, Numbered};
 use super::front::Common;
 use super::lanes::Lane;
@@ -28,7 +30,8 @@ impl<T: Lane> Stage<T> {
         }
     }
 
-    /// Of touches of lines of `line` bytes (logarithm), makes touches of these lines; leaves out what is the most recent.
+    /// Of touches of lines of `line` bytes (logarithm), makes touches of these lines; leaves out
+    /// what is the most recent.
     pub fn sift(&mut self, touches: &mut Vec<Numbered<T>>, line: u32) {
         let (longer, coarser) = (self.line - line, self.common.longest - self.line);
         let recent = &mut self.recent[..];

@@ -1,10 +1,11 @@
 //! How often each distance was seen, by kind.
 //!
-//! An access of several lines counts once, with the greatest distance of its lines. Those lie in one batch, mixed with others, so
-//! their distances are kept by part number until the batch ends.
+//! An access of several lines counts once, with the greatest distance of its lines. Those lie in
+//! one batch, mixed with others, so their distances are kept by part number until the batch ends.
 use super::front::{PART, READ, WRITE};
 
-/// Tags are multiples of this, one for each kind that has a row; and distances in short lists are less.
+/// Tags are multiples of this, one for each kind that has a row; and distances in short lists are
+/// less.
 const ROW: usize = 64;
 const KINDS: usize = PART as usize / ROW;
 /// All rows, with room to make every index valid.
@@ -16,7 +17,8 @@ pub struct Tally {
     /// A row for each kind; in that, a number for each distance or step.
     counts: Vec<u64>,
     row: usize,
-    /// Of long lists: the distances that matter; what is counted is how many of them are not greater. None: the distance itself.
+    /// Of long lists: the distances that matter; what is counted is how many of them are not
+    /// greater. None: the distance itself.
     steps: Option<Vec<u32>>,
     worst: Vec<u32>,
 }
@@ -76,7 +78,8 @@ impl Tally {
         }
     }
 
-    /// The batch has ended: its accesses of several lines had these tags; if `open`, the last of them is the first of the next batch.
+    /// The batch has ended: its accesses of several lines had these tags; if `open`, the last of
+    /// them is the first of the next batch.
     pub fn end_batch(&mut self, parts: &[u16], open: bool) {
         if self.worst.is_empty() {
             return;

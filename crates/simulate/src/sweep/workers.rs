@@ -1,8 +1,9 @@
 //! A sweep on several cores.
 //!
-//! Lists do not know of each other: each worker has some of them, and all the touches that matter go to every worker, in order. So the counts are
-//! the same for any number of workers. The front runs in the caller, which starts the workers when it has something for them: they have the signal mask
-//! of the thread that brings accesses, not of the one that made the sweep.
+//! Lists do not know of each other: each worker has some of them, and all the touches that matter
+//! go to every worker, in order. So the counts are the same for any number of workers. The front
+//! runs in the caller, which starts the workers when it has something for them: they have the
+//! signal mask of the thread that brings accesses, not of the one that made the sweep.
 use super::forest::Forest;
 use super::front::Batch;
 use super::plan::Node;

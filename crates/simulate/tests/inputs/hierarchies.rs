@@ -50,7 +50,8 @@ fn reach(shared: Shared) -> u32 {
     }
 }
 
-/// The levels that lead to `level`, the nearest one for data and the nearest one for instructions, and whether each way into it has one.
+/// The levels that lead to `level`, the nearest one for data and the nearest one for instructions,
+/// and whether each way into it has one.
 fn nearest_above<'a>(above: &'a [Level], level: &Level) -> (Vec<&'a Level>, bool) {
     let ways: [fn(Holds) -> bool; 2] = [Holds::data, Holds::instructions];
     let nearest = ways
@@ -123,7 +124,8 @@ prop_compose! {
     }
 }
 
-/// Hierarchies without anything that connects iterations of a loop but what lies in the caches: those in which loops are taken whole.
+/// Hierarchies without anything that connects iterations of a loop but what lies in the caches:
+/// those in which loops are taken whole.
 pub fn plain_hierarchies() -> impl Strategy<Value = Hierarchy> {
     hierarchies().prop_map(|mut hierarchy| {
         for level in &mut hierarchy.levels {

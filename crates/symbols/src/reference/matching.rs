@@ -142,7 +142,8 @@ fn through(pointer: &str) -> Vec<Predicate<'_>> {
     ]
 }
 
-/// The way from a pointer, however it is followed: `p->x[]`, `p[].x[]` and `(*p).x[]` are all `p.x[]`.
+/// The way from a pointer, however it is followed: `p->x[]`, `p[].x[]` and `(*p).x[]` are all
+/// `p.x[]`.
 fn way_of(pattern: &str) -> String {
     let pattern = pattern.trim_start_matches('*').replace("->", ".");
     let (root, rest) = pattern.split_at(pattern.find('.').unwrap_or(pattern.len()));
@@ -156,7 +157,8 @@ fn ends_alike(expression: &str, variable: &str) -> bool {
     !tail.is_empty() && variable.strip_suffix(tail).is_some_and(|rest| rest.ends_with('.'))
 }
 
-/// Those that a column is in. Compilers give the begin of an expression, or, in the middle, the bracket or dot that makes it: then the innermost is meant.
+/// Those that a column is in. Compilers give the begin of an expression, or, in the middle, the
+/// bracket or dot that makes it: then the innermost is meant.
 fn by_column(candidates: Vec<usize>, expressions: &[Expression], column: Option<u32>) -> Vec<usize> {
     let Some(column) = column else { return candidates };
     let around = candidates
@@ -202,7 +204,8 @@ pub(super) fn of_line(
     {
         groups.entry(candidates).or_default().push(member);
     }
-    // Those with fewest candidates first: what they are certain to be, the others are not, if anything else is left for them.
+    // Those with fewest candidates first: what they are certain to be, the others are not, if
+    // anything else is left for them.
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(candidates, _)| candidates.len());
     let (mut taken, mut found): (Vec<String>, Vec<(usize, Found)>) = (Vec::new(), Vec::new());
@@ -221,8 +224,9 @@ pub(super) fn of_line(
     found
 }
 
-/// The column of a load that was made part of another operation is that operation's. So where columns do not tell all points of a line apart, and there are as many points
-/// whose data has no name as there are expressions left for them, columns are not believed.
+/// The column of a load that was made part of another operation is that operation's. So where
+/// columns do not tell all points of a line apart, and there are as many points whose data has no
+/// name as there are expressions left for them, columns are not believed.
 fn settle(expressions: &[Expression], all: &[Candidates], narrowed: &mut [Vec<usize>]) {
     let open: Vec<usize> = (0..all.len())
         .filter(|&i| !all[i].named && !all[i].all.is_empty())
@@ -273,7 +277,8 @@ fn choose(candidates: &[&Expression], points: &[Point], members: &[usize], colum
     vec![open; members.len()]
 }
 
-/// By the order of addresses, if the candidates differ only in constants and there is one of them for each position.
+/// By the order of addresses, if the candidates differ only in constants and there is one of them
+/// for each position.
 fn by_position(
     candidates: &[&Expression],
     points: &[Point],

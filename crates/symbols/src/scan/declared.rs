@@ -1,7 +1,8 @@
 //! Names that a line gives to what it makes, where it does not assign: a guess from its text.
 
-/// The variable that a line declares or calls a function of: `std::unique_ptr<long[]> owned(new long[64]);`,
-/// `numbers.reserve(1000);`, `allocate(matrix(20, 30))`.
+/// The variable that a line declares or calls a function of:
+/// `std::unique_ptr<long[]> owned(new long[64]);`, `numbers.reserve(1000);`,
+/// `allocate(matrix(20, 30))`.
 pub fn declared(line: &str) -> Option<String> {
     let line = line.trim();
     let small = line.to_ascii_lowercase();

@@ -4,7 +4,8 @@ use memtrail_symbols::code::Role;
 use memtrail_symbols::reference::Access;
 use memtrail_symbols::{Module, Options, Place, Seen, Shape, Store, Target, RBP, RSP};
 
-/// The points of a function. What they access is told from the operands alone, which is enough where globals are addressed directly.
+/// The points of a function. What they access is told from the operands alone, which is enough
+/// where globals are addressed directly.
 fn seen(module: &Module<'_>, name: &str) -> Vec<Seen> {
     let range = function(module, name).range;
     let (mut pc, mut found) = (range.start, Vec::new());
@@ -123,7 +124,8 @@ fn list_through_pointers() {
     }
 }
 
-/// The guests of the cache tests, whose matrices are in one struct: `fields` in the order in which the kernel's code accesses them.
+/// The guests of the cache tests, whose matrices are in one struct: `fields` in the order in which
+/// the kernel's code accesses them.
 fn guest(source: &str, flags: &[&str], fields: &[&str]) -> Vec<String> {
     let built = build(source, "gcc", flags);
     let store = Store::default();

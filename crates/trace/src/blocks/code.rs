@@ -1,10 +1,11 @@
 //! The bytes of code that blocks have in common.
 //!
-//! **Problem.** Blocks overlap, and paths consist of what blocks had before: stored with each of them, code would be several times as
-//! long as it is.
+//! **Problem.** Blocks overlap, and paths consist of what blocks had before: stored with each of
+//! them, code would be several times as long as it is.
 //!
-//! **Idea.** Whoever writes and whoever reads keep the byte at every code address met so far, and only bytes that are not among these
-//! stand in the file. Code that differs from what was there before is stored whole, and replaces it.
+//! **Idea.** Whoever writes and whoever reads keep the byte at every code address met so far, and
+//! only bytes that are not among these stand in the file. Code that differs from what was there
+//! before is stored whole, and replaces it.
 use crate::varint::{Bad, Fields};
 use std::collections::HashMap;
 
@@ -30,8 +31,8 @@ pub(crate) struct CodeMap {
     lines: HashMap<u64, Line>,
 }
 
-/// Cuts `length` bytes from `at` on, which may go around the end of all addresses, at the ends of lines: the line, the first byte in it,
-/// and how many.
+/// Cuts `length` bytes from `at` on, which may go around the end of all addresses, at the ends of
+/// lines: the line, the first byte in it, and how many.
 fn lines(at: u64, length: usize) -> impl Iterator<Item = (u64, usize, usize)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -73,7 +74,8 @@ impl CodeMap {
         }
     }
 
-    /// The inverse of [`CodeMap::add`]: code is appended to `all`, and the bytes that are new come from `from`.
+    /// The inverse of [`CodeMap::add`]: code is appended to `all`, and the bytes that are new come
+    /// from `from`.
     pub fn take(&mut self, at: u64, length: usize, from: &mut Fields<'_>, all: &mut Vec<u8>) -> Result<(), Bad> {
         for (line, first, count) in lines(at, length) {
             let line = self.lines.entry(line).or_insert(UNKNOWN);

@@ -124,7 +124,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Stores those bytes of a block's code that are not known yet; all of them, if they differ from those that are. Returns the flags that say so.
+    /// Stores those bytes of a block's code that are not known yet; all of them, if they differ
+    /// from those that are. Returns the flags that say so.
     fn code(&mut self, block: &Block) -> io::Result<u8> {
         let Some(code) = block.code() else { return Ok(0) };
         let plan = &block.plan;

@@ -1,15 +1,17 @@
 //! The block table in the file: plans in columns.
 //!
-//! **Problem.** A small program runs a thousand blocks before its `main`; what is known of them must not outweigh what
-//! they did.
+//! **Problem.** A small program runs a thousand blocks before its `main`; what is known of them
+//! must not outweigh what they did.
 //!
-//! **Idea.** Fields of one class stand together in a column, so that the compressor behind sees alike bytes side by
-//! side. What is common takes one byte: an instruction with its length, the number of its accesses and whether it is a way out; an
-//! access with its kind, size and the form of its address. Numbers are stored as distances from what is likely. What is
-//! uncommon goes, field after field, to one column of its own.
+//! **Idea.** Fields of one class stand together in a column, so that the compressor behind sees
+//! alike bytes side by side. What is common takes one byte: an instruction with its length, the
+//! number of its accesses and whether it is a way out; an access with its kind, size and the form
+//! of its address. Numbers are stored as distances from what is likely. What is uncommon goes,
+//! field after field, to one column of its own.
 //!
-//! **Invariants.** Decoding gives exactly the plans that were encoded. Every list element takes at least one byte, so what decoding allocates
-//! is bounded by what it reads. `docs/trace-format.md` specifies the layout.
+//! **Invariants.** Decoding gives exactly the plans that were encoded. Every list element takes at
+//! least one byte, so what decoding allocates is bounded by what it reads. `docs/trace-format.md`
+//! specifies the layout.
 mod code;
 mod decode;
 mod encode;
@@ -76,7 +78,8 @@ const CODE_ANEW: u8 = 32;
 /// No instruction is longer, if its code is known.
 const LONGEST_INSTRUCTION: u32 = 15;
 
-// Head of a piece: how control gets there, and above it how many instructions behind the beginning of the piece before.
+// Head of a piece: how control gets there, and above it how many instructions behind the beginning
+// of the piece before.
 const VIA: u64 = 3;
 const INSNS_SHIFT: u32 = 2;
 /// Ways to get to a piece, by number.
@@ -141,7 +144,8 @@ const fn stack(c: u64) -> Lin {
 
 /// Ends of blocks are kept until a block begins there, but no more than these.
 const MOST_ENDS: usize = 32;
-/// Instructions up to this length that access the stack are pushes and pops; so are those at the ends of pieces: calls and returns.
+/// Instructions up to this length that access the stack are pushes and pops; so are those at the
+/// ends of pieces: calls and returns.
 const PUSH_LENGTH: u32 = 2;
 
 /// Whether instruction `insn` is the last of its piece, but not of its block.
@@ -166,13 +170,14 @@ struct Likely {
     id: u32,
     /// End of the block before.
     end: u64,
-    /// Ends of blocks at which none has begun since, the latest last. A callee is met before the block behind its call, so that many
-    /// blocks begin at one of these.
+    /// Ends of blocks at which none has begun since, the latest last. A callee is met before the
+    /// block behind its call, so that many blocks begin at one of these.
     ends: Vec<u64>,
     address: u64,
     /// The image of the piece before.
     image: u32,
-    /// Within a block: distance of the stack pointer from what it was at entry, as far as pushes, pops and ways out tell.
+    /// Within a block: distance of the stack pointer from what it was at entry, as far as pushes,
+    /// pops and ways out tell.
     rsp: u64,
     /// Within a block: the slot that was not used yet.
     slot: Slot,

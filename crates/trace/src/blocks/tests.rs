@@ -198,7 +198,8 @@ fn looping(slots: Slot) -> BoxedStrategy<Option<LoopPlan>> {
     prop_oneof![2 => Just(None), 1 => affine.prop_map(Some), 1 => partly.prop_map(Some)].boxed()
 }
 
-/// An instruction: its length, accesses, the way out if it is one (with the words captured since the one before), and where it is if a piece begins with it.
+/// An instruction: its length, accesses, the way out if it is one (with the words captured since
+/// the one before), and where it is if a piece begins with it.
 type Instruction = (u16, Vec<(Kind, Shape)>, Option<(Lin, u64, u16)>, Option<(u64, Via)>);
 
 fn instruction(slots: Slot) -> BoxedStrategy<Instruction> {
@@ -283,7 +284,8 @@ fn blocks() -> BoxedStrategy<Vec<Block>> {
             id += gap;
             let words = usize::from(plan.words) - 1;
             let image = |piece| ImageId((image.rotate_left(piece)) % 4);
-            // Unknown, and one of two bytes, so that some have code at the same address that differs.
+            // Unknown, and one of two bytes, so that some have code at the same address that
+            // differs.
             let short = plan.insn_offsets.windows(2).all(|o| o[1] - o[0] < 16);
             let short = short && plan.bytes - u32::from(*plan.insn_offsets.last().unwrap()) < 16;
             let code = (code > 0 && short).then(|| vec![code; plan.bytes as usize].into());
@@ -452,7 +454,8 @@ fn plans_the_layout_has_no_place_for_are_refused() {
 #[test]
 fn words_of_ways_out_follow_each_other() {
     let mut table = table();
-    // test eax, eax; jz; mov rax, [rdi]; test eax, eax; jz; mov rax, [rsi]; test eax, eax; jz; mov rax, [rax]; ret
+    // test eax, eax; jz; mov rax, [rdi]; test eax, eax; jz; mov rax, [rsi]; test eax, eax; jz; mov
+    // rax, [rax]; ret
     let code = [
         0x85, 0xc0, 0x74, 0x11, 0x48, 0x8b, 0x07, 0x85, 0xc0, 0x74, 0x0a, 0x48, 0x8b, 0x06, 0x85, 0xc0, 0x74, 0x03,
         0x48, 0x8b, 0x00, 0xc3,
@@ -477,7 +480,8 @@ fn code_is_stored_once_and_anew_if_it_differs() {
     let define_in = |table: &mut Table, image, id, pc, code: &[u8]| {
         memtrail_collect::define_in(table, &Options::default(), ImageId(image), id, pc, code).unwrap();
     };
-    // The same code at two addresses of its module, its end by itself, other code there, and the same address in another module.
+    // The same code at two addresses of its module, its end by itself, other code there, and the
+    // same address in another module.
     define_in(&mut table, 1, 64, 0x2000, &code);
     define_in(&mut table, 2, 65, 0x1000, &code);
     define_in(&mut table, 1, 66, 0x2001, &code[1..]);

@@ -212,8 +212,8 @@ impl<'p> Translator<'p> {
         known.unwrap_or_else(|| panic!("no block has the id {id}"))
     }
 
-    /// Where to go on for the original, which is about to run the code at its program counter; `None`
-    /// if there is none.
+    /// Where to go on for the original, which is about to run the code at its program counter;
+    /// `None` if there is none.
     pub fn enter(
         &mut self,
         original: &Machine<Original>,

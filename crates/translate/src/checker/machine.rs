@@ -1,7 +1,7 @@
 //! A small x86-64 interpreter: the instructions that the generator and the emitter use.
 //!
-//! It shares no code with the emitter. Undefined flags are left as they are: the original program and
-//! the emitted code run on the same interpreter.
+//! It shares no code with the emitter. Undefined flags are left as they are: the original program
+//! and the emitted code run on the same interpreter.
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use memtrail_model::Kind;
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
 //! An independent check of state recovery, as regalloc2 has one of register allocation.
 //!
 //! A random program runs twice on an interpreter: the original code, and the code that the emitter
-//! makes of it. At every instruction boundary of the emitted code the state is recovered by the very
-//! function that the signal handler uses. It must be the state of the original program, memory
-//! included; and the records, settled as the signal handler would settle them, must tell exactly the
-//! accesses that the original program has made until then.
+//! makes of it. At every instruction boundary of the emitted code the state is recovered by the
+//! very function that the signal handler uses. It must be the state of the original program, memory
+//! included; and the records, settled as the signal handler would settle them, must tell exactly
+//! the accesses that the original program has made until then.
 mod cache;
 mod machine;
 mod mutation;
@@ -122,7 +122,8 @@ impl Checker<'_> {
         }
     }
 
-    /// If the emitted code has left the cache, do as the dispatcher does. False if the program ends.
+    /// If the emitted code has left the cache, do as the dispatcher does. False if the program
+    /// ends.
     fn dispatch(&mut self) -> Result<bool, String> {
         let entry = match self.translated.state.pc {
             LEAVE => return self.leave(),
@@ -209,8 +210,8 @@ impl Checker<'_> {
     }
 
     /// Lets the original program catch up with `state`: by one instruction at most, but for jumps,
-    /// which emitted code leaves out. A call that is taken back may have `pushed` its return address:
-    /// when it is done again it writes the same.
+    /// which emitted code leaves out. A call that is taken back may have `pushed` its return
+    /// address: when it is done again it writes the same.
     fn follow(&mut self, state: State, pushed: bool) -> Result<(), String> {
         let mut before = Vec::new();
         let mut stepped = false;

@@ -13,8 +13,8 @@ const PROGRAMS: u64 = 400;
 /// How many mistakes the checker must find; 71 of 150 when this was written.
 const LEAST: usize = 70;
 
-/// Whether the checker notices a mistake. It may show in a state, or make a record so wrong that reading
-/// it panics.
+/// Whether the checker notices a mistake. It may show in a state, or make a record so wrong that
+/// reading it panics.
 fn noticed(line: Line, mistake: Mistake) -> bool {
     make(Some((line, mistake)));
     let fine = |seed| catch_unwind(AssertUnwindSafe(|| check(seed, &mut Seen::new()).is_ok())).unwrap_or(false);
@@ -23,8 +23,9 @@ fn noticed(line: Line, mistake: Mistake) -> bool {
     noticed
 }
 
-/// Not all mistakes matter: often the site before means the same, or another line marks the same place.
-/// And a few lines are met too rarely in so few programs, such as those for returns that leave a path.
+/// Not all mistakes matter: often the site before means the same, or another line marks the same
+/// place. And a few lines are met too rarely in so few programs, such as those for returns that
+/// leave a path.
 #[test]
 fn the_checker_finds_marks_that_are_missing_or_moved() {
     for seed in 0..PROGRAMS {

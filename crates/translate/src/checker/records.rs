@@ -6,8 +6,8 @@ use memtrail_plan::{LoopPlan, Plan, Repeat, Shape, Step, FIRST, FS, GS, RSP};
 use memtrail_ring::record;
 use std::vec::Vec;
 
-/// No program runs long enough to make more iterations, or elements of a string instruction: a record
-/// that tells of more is wrong.
+/// No program runs long enough to make more iterations, or elements of a string instruction: a
+/// record that tells of more is wrong.
 const MOST: u64 = 10_000;
 
 /// A block and the first of its ids.

@@ -1,4 +1,5 @@
-//! The ways out of a block: jumps that can be linked, indirect branches, calls and returns, and stubs into the runtime.
+//! The ways out of a block: jumps that can be linked, indirect branches, calls and returns, and
+//! stubs into the runtime.
 use super::instruction::touches_segment;
 use super::{Emitter, LinkKind, Recorded, SitePc, RCX, RDX};
 use crate::analyze::Exit;
@@ -70,7 +71,8 @@ impl Emitter<'_> {
             self.now.done += 1;
             self.link_jump(insn.next_ip());
         } else {
-            // Over the jump on to the next instruction, which is padded to eight bytes so that both jumps can be aligned.
+            // Over the jump on to the next instruction, which is padded to eight bytes so that both
+            // jumps can be aligned.
             let lead = insn.len() as u64;
             while (self.hot.here() + lead) % 8 != 0 {
                 self.hot.put(&[0x90]);

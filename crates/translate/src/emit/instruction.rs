@@ -1,4 +1,5 @@
-//! One instruction of the target: copied, or rewritten where it meets r15, gs or a distance too far.
+//! One instruction of the target: copied, or rewritten where it meets r15, gs or a distance too
+//! far.
 use super::registers::{part, GPR64};
 use super::{Emitter, SitePc, RDX};
 use crate::analyze::{Block, Capture};
@@ -265,8 +266,8 @@ impl Emitter<'_> {
         self.mark();
     }
 
-    /// Run an instruction with its memory operand's base computed into a scratch register: for `gs` (ours
-    /// now) and for addresses out of reach of the instruction pointer.
+    /// Run an instruction with its memory operand's base computed into a scratch register: for `gs`
+    /// (ours now) and for addresses out of reach of the instruction pointer.
     pub(super) fn through_scratch(&mut self, insn: Instruction, gs: bool) {
         let r = self.scratch_for(&insn);
         self.open_scratch(r);
@@ -343,7 +344,8 @@ pub(super) fn touches_segment(insn: &Instruction) -> bool {
     !matches!(insn.mnemonic(), Mnemonic::Lea | Mnemonic::Nop)
 }
 
-/// Whether the address is cut to 32 bits, or its constant part is too long: then it is not simply moved by another base.
+/// Whether the address is cut to 32 bits, or its constant part is too long: then it is not simply
+/// moved by another base.
 fn address_wraps(insn: &Instruction) -> bool {
     let constant = match insn.is_ip_rel_memory_operand() {
         true => insn.ip_rel_memory_address(),
@@ -352,7 +354,8 @@ fn address_wraps(insn: &Instruction) -> bool {
     insn.memory_base().is_gpr32() || insn.memory_index().is_gpr32() || i32::try_from(constant as i64).is_err()
 }
 
-/// Moves between the accumulator and a constant address have encodings of their own, without a base.
+/// Moves between the accumulator and a constant address have encodings of their own, without a
+/// base.
 fn without_moffs(op: Op) -> Op {
     match op {
         Op::Mov_AL_moffs8 => Op::Mov_r8_rm8,

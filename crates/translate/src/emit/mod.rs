@@ -5,16 +5,18 @@
 //! hot:   [entry check]  head: [stand-in for r15]  id, captures, instructions, advance, exit jumps
 //! cold:  one stub per exit, 64-bit constants
 //! ```
-//! **r15 is the buffer pointer.** The target's r15 lives at `gs:APP_R15`. A block that merely pushes, pops or moves it
-//! works on that cell; any other use renames r15 to a *stand-in*, a register the block does not touch, for the length of the block.
+//! **r15 is the buffer pointer.** The target's r15 lives at `gs:APP_R15`. A block that merely
+//! pushes, pops or moves it works on that cell; any other use renames r15 to a *stand-in*, a
+//! register the block does not touch, for the length of the block.
 //!
-//! **State can be recovered everywhere.** While emitting, [`Emitter`] knows at each byte which instruction comes next and where each register of the
-//! target is. With `map` set it writes this down as [`Site`]s; a signal handler emits the block again, looks its
-//! program counter up, and delivers the signal with the state the program would have had. Every inserted sequence
-//! is therefore either restartable or mapped step by step.
+//! **State can be recovered everywhere.** While emitting, [`Emitter`] knows at each byte which
+//! instruction comes next and where each register of the target is. With `map` set it writes this
+//! down as [`Site`]s; a signal handler emits the block again, looks its program counter up, and
+//! delivers the signal with the state the program would have had. Every inserted sequence is
+//! therefore either restartable or mapped step by step.
 //!
-//! **Indirect branches** jump through a per-thread table indexed by the low 16 bits of the target; the entry
-//! check at the other end verifies the whole address without touching a flag.
+//! **Indirect branches** jump through a per-thread table indexed by the low 16 bits of the target;
+//! the entry check at the other end verifies the whole address without touching a flag.
 mod entry;
 mod exit;
 mod instruction;
@@ -109,7 +111,8 @@ pub struct Site {
     pub steady: bool,
     pub rcx_saved: bool,
     pub rdx_saved: bool,
-    /// Leaving through the way out that is instruction `done - 1`: the record says so, and only the buffer pointer has yet to move.
+    /// Leaving through the way out that is instruction `done - 1`: the record says so, and only the
+    /// buffer pointer has yet to move.
     pub leaving: bool,
     /// Register standing in for r15, itself saved.
     pub stand_in: Option<u8>,
@@ -368,7 +371,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// If a path goes on elsewhere after instruction `i`, and always does, emit what is left of the jump or call.
+    /// If a path goes on elsewhere after instruction `i`, and always does, emit what is left of the
+    /// jump or call.
     fn turn(&mut self, i: usize) -> bool {
         let block = self.block;
         let Some(piece) = block.plan.pieces.iter().find(|p| usize::from(p.insn) == i + 1) else {
@@ -469,7 +473,8 @@ impl<'a> Emitter<'a> {
         self.mark();
     }
 
-    /// Go to `miss` unless ecx is `half` an address. Addresses are compared by halves, because then rcx will do, and no flag is touched.
+    /// Go to `miss` unless ecx is `half` an address. Addresses are compared by halves, because then
+    /// rcx will do, and no flag is touched.
     fn unless_half(&mut self, half: u32, miss: u64) {
         self.hot.put(&[0x8d, 0x89]); // lea ecx, [rcx-half]
         self.hot.put32(half.wrapping_neg());
@@ -477,7 +482,8 @@ impl<'a> Emitter<'a> {
         self.hot.jump(miss);
     }
 
-    /// Out of the way: the block is left through way out number `n`, which the record tells by its id. From that moment on the state is `left`.
+    /// Out of the way: the block is left through way out number `n`, which the record tells by its
+    /// id. From that moment on the state is `left`.
     fn record_way_out(&mut self, n: usize, words: u32, left: Site) {
         if self.recording() {
             let id = self.id(Some(n));
@@ -487,7 +493,8 @@ impl<'a> Emitter<'a> {
                     Some(_) => words,
                 };
                 if let (Some(LoopPlan::Partly { .. }), 2..) = (&self.block.plan.looping, words) {
-                    // The end of the record must be there, or moving past it could jump over the guard.
+                    // The end of the record must be there, or moving past it could jump over the
+                    // guard.
                     self.cold.capture_zero((words - 1) * 8);
                 }
                 self.cold.change_id(0, id);
@@ -538,7 +545,8 @@ impl<'a> Emitter<'a> {
             self.now.captured = 0;
             self.mark();
         } else {
-            // A head is patched over when the block dies: its first instruction must be long enough.
+            // A head is patched over when the block dies: its first instruction must be long
+            // enough.
             self.hot.put(&[0x0f, 0x1f, 0x44, 0x00, 0x00]);
         }
     }
@@ -608,8 +616,8 @@ impl<'a> Emitter<'a> {
         self.hot.rel32(to);
     }
 
-    /// The branch of a loop that ends with loop or jrcxz: short, over a jump out, to a jump back whose
-    /// distance follows. At either jump the branch is done, and with it the iteration.
+    /// The branch of a loop that ends with loop or jrcxz: short, over a jump out, to a jump back
+    /// whose distance follows. At either jump the branch is done, and with it the iteration.
     fn short_back_edge(&mut self) {
         self.short_branch(2);
         self.now.done = self.block.insns.len() as u16;
@@ -621,7 +629,8 @@ impl<'a> Emitter<'a> {
         self.hot.put(&[0xe9]);
     }
 
-    /// Like `back_edge`, to a place not known yet: emits the way out too, and returns the field to patch.
+    /// Like `back_edge`, to a place not known yet: emits the way out too, and returns the field to
+    /// patch.
     fn conditional_to_later(&mut self) -> usize {
         let insn = self.block.insns[self.block.insns.len() - 1];
         self.now.done = (self.block.insns.len() - 1) as u16;
@@ -646,10 +655,12 @@ impl<'a> Emitter<'a> {
         self.hot.bytes[field..field + 4].copy_from_slice(&(to.wrapping_sub(from) as u32).to_le_bytes());
     }
 
-    /// The opcode of the conditional branch that is instruction `i`, or of its opposite; the distance follows.
+    /// The opcode of the conditional branch that is instruction `i`, or of its opposite; the
+    /// distance follows.
     fn put_jcc(&mut self, i: usize, inverted: bool) {
         let bytes = self.bytes_of(i);
-        // The condition is in the low half of the opcode byte of both encodings, its sense in the lowest bit.
+        // The condition is in the low half of the opcode byte of both encodings, its sense in the
+        // lowest bit.
         let opcode = if self.block.insns[i].is_jcc_short() {
             bytes[bytes.len() - 2]
         } else {

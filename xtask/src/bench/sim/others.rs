@@ -1,8 +1,9 @@
 //! The same work done by others: cachegrind on the same program, pycachesim on the same addresses.
 //!
-//! Cachegrind simulates while it translates; what translation alone costs (`--tool=none`) is measured as well. It also simulates the fetches of
-//! instructions and a last level, which cannot be switched off. pycachesim gets bare addresses, in memory, all as loads, and counts for the level as a whole.
-//! Dinero IV is in neither Debian nor the Python package index.
+//! Cachegrind simulates while it translates; what translation alone costs (`--tool=none`) is
+//! measured as well. It also simulates the fetches of instructions and a last level, which cannot
+//! be switched off. pycachesim gets bare addresses, in memory, all as loads, and counts for the
+//! level as a whole. Dinero IV is in neither Debian nor the Python package index.
 
 use super::{text, words, Tools};
 use crate::bench::record::timed;

@@ -1,13 +1,14 @@
 //! What general compressors make of the same accesses.
 //!
-//! They get the bare addresses, 8 bytes each, little-endian, in the order of replay: less than a trace holds
-//! (no instruction, no kind, no size, no thread), so the comparison favours them. `split` goes the way of
-//! the specialised address compressors: addresses separated by thread and instruction, each sequence replaced
-//! by its differences, all sequences one after the other, zstd -3. What it would need to interleave them again,
-//! the control flow, is not counted.
+//! They get the bare addresses, 8 bytes each, little-endian, in the order of replay: less than a
+//! trace holds (no instruction, no kind, no size, no thread), so the comparison favours them.
+//! `split` goes the way of the specialised address compressors: addresses separated by thread and
+//! instruction, each sequence replaced by its differences, all sequences one after the other, zstd
+//! -3. What it would need to interleave them again, the control flow, is not counted.
 //!
-//! They take minutes where a recording takes seconds, and recordings repeat to the address (`super`). So what they made
-//! is kept in `target/`, under a digest of exactly what they were given, and used again.
+//! They take minutes where a recording takes seconds, and recordings repeat to the address
+//! (`super`). So what they made is kept in `target/`, under a digest of exactly what they were
+//! given, and used again.
 
 use super::Made;
 use crate::packages::PATH;
@@ -117,13 +118,15 @@ impl Digest {
     }
 }
 
-/// Stretches of a long run that the peers get: what a program does first is rarely what it does most.
+/// Stretches of a long run that the peers get: what a program does first is rarely what it does
+/// most.
 const STRETCHES: u64 = 4;
 
 /// Where a stretch begins, as `dump --from` takes it, and how many accesses it has.
 type Stretch = (String, u64);
 
-/// Stretches of `limit` accesses in all, evenly over a run. Several threads have no numbers of accesses in common: theirs begin at times.
+/// Stretches of `limit` accesses in all, evenly over a run. Several threads have no numbers of
+/// accesses in common: theirs begin at times.
 fn stretches(made: &Made, limit: u64) -> Vec<Stretch> {
     if made.accesses <= limit {
         return vec![("0".to_string(), limit)];
@@ -135,7 +138,8 @@ fn stretches(made: &Made, limit: u64) -> Vec<Stretch> {
     (0..STRETCHES).map(|i| (begin(i), limit / STRETCHES)).collect()
 }
 
-/// Packs at most `limit` accesses of `recording`, which was made so, with every peer; `dir` is for large files while it lasts.
+/// Packs at most `limit` accesses of `recording`, which was made so, with every peer; `dir` is for
+/// large files while it lasts.
 pub fn pack(memtrail: &Path, recording: &Path, made: &Made, limit: u64, dir: &Path) -> Result<Packed, String> {
     let packed = pack_in(memtrail, recording, &stretches(made, limit), dir);
     for name in [BARE, SPLIT] {
@@ -204,7 +208,8 @@ fn remember(known: &Path, packed: &Packed) -> Result<(), String> {
     std::fs::write(known, raw.to_string()).map_err(|e| format!("{}: {e}", known.display()))
 }
 
-/// Addresses by thread and instruction, as differences, in the order in which the instructions first appear.
+/// Addresses by thread and instruction, as differences, in the order in which the instructions
+/// first appear.
 #[derive(Default)]
 struct Columns {
     index: HashMap<(u32, u64), usize>,

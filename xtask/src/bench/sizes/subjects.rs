@@ -1,9 +1,9 @@
 //! What the size table records: kernels of known shape, and real programs. As data.
 //!
 //! Dense kernels come in pairs of sizes, chosen so that the larger makes about 500 times the
-//! accesses of the smaller: a trace of loops must not care. Kernels are static, so that
-//! the dynamic linker is not part of what is measured, and compiled without and with optimisation: at
-//! `-O0` every counter lives in memory and no loop is affine in registers.
+//! accesses of the smaller: a trace of loops must not care. Kernels are static, so that the dynamic
+//! linker is not part of what is measured, and compiled without and with optimisation: at `-O0`
+//! every counter lives in memory and no loop is affine in registers.
 
 use crate::bench::workloads::{self, Prepared, Workload};
 use crate::packages::Package;
@@ -32,7 +32,8 @@ pub enum Program {
         large: &'static str,
         quick: &'static str,
     },
-    /// A kernel at one size; SIZE in `setup`, bash that may call `./kernel`, or in `arguments` is replaced.
+    /// A kernel at one size; SIZE in `setup`, bash that may call `./kernel`, or in `arguments` is
+    /// replaced.
     Single {
         setup: &'static str,
         arguments: &'static str,
@@ -115,7 +116,8 @@ const fn bits_and_wall(most: f64, wall: f64) -> Bounds {
     }
 }
 
-/// SIZE bytes of natural text: the sources of the Python and Perl standard libraries, in order of their paths.
+/// SIZE bytes of natural text: the sources of the Python and Perl standard libraries, in order of
+/// their paths.
 const TEXT: &str = "find -L /usr/lib/python3.[0-9]* /usr/share/perl/5.[0-9]*[0-9].[0-9]* -name '*.p[lmy]' -print0 |
     sort -z | xargs -0 cat 2>/dev/null | head -c SIZE > input.txt
 [ $(stat -c %s input.txt) = SIZE ] || { echo 'too little text in the libraries of python3 and perl' >&2; false; }";
