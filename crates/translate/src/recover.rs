@@ -74,7 +74,8 @@ impl Site {
             return Settle::Pass { words };
         }
         let whole = usize::from(self.done) == block.insns.len();
-        let cut = (!(whole || self.in_loop && self.done == 0)).then_some(self.done);
+        // At the head of an affine loop, too: without CUT, a record of no iterations would make no sense.
+        let cut = (!whole).then_some(self.done);
         if self.recorded == Recorded::Done {
             return Settle::Close { open: None, cut };
         }

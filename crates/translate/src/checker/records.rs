@@ -78,6 +78,11 @@ impl Reader {
             }
             let entry = self.slots[usize::from(counter.slot)];
             let trips = Plan::trips(counter, entry, last);
+            // Readers take such a record for damage, or for a counter that went all around.
+            assert!(
+                trips > 0 || side.is_some() || cut.is_some(),
+                "a loop of no iterations that is not cut"
+            );
             for _ in 0..trips.min(MOST) {
                 self.iteration(plan, out);
             }
