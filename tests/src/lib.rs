@@ -13,6 +13,7 @@
 //! - [`compare`]: the verdict, and the first difference if there is one,
 //! - [`matrix`]: all of it for one guest and one configuration of the recorder,
 //! - [`reader`]: the independent reader of recordings,
+//! - [`step`]: a running guest's single steps, and a signal after one of them,
 //! - [`subject`]: larger programs, recorded and simulated.
 //!
 //! Not for measuring: guests are too small for that.
@@ -23,6 +24,7 @@ pub mod guest;
 pub mod matrix;
 pub mod reader;
 pub mod run;
+pub mod step;
 pub mod subject;
 pub mod tools;
 pub mod tuples;

@@ -8,7 +8,7 @@ use crate::compare::{parse, Streams};
 use crate::guest::{modified, Guest};
 use crate::{tools, tuples};
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -117,10 +117,14 @@ struct Finished {
 
 fn finish(mut command: Command) -> Result<Finished, String> {
     let describe = format!("{command:?}");
-    let mut child = command.spawn().map_err(|e| format!("{describe}: {e}"))?;
+    let child = command.spawn().map_err(|e| format!("{describe}: {e}"))?;
+    finish_child(child).map_err(|e| format!("{describe}: {e}"))
+}
+
+fn finish_child(mut child: Child) -> Result<Finished, String> {
     let stdout = drain(child.stdout.take());
     let stderr = drain(child.stderr.take());
-    let status = wait(&mut child).map_err(|e| format!("{describe}: {e}"))?;
+    let status = wait(&mut child).map_err(|e| e.to_string())?;
     let stdout = stdout.join().map_err(|_| "reading stdout failed")?;
     let stderr = stderr.join().map_err(|_| "reading stderr failed")?;
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
@@ -152,14 +156,19 @@ fn wait(child: &mut Child) -> io::Result<ExitStatus> {
             return Ok(status);
         }
         if start.elapsed() > PATIENCE {
-            // SAFETY: kill takes no pointers; the group was made for this child alone.
-            unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+            kill_group(child);
             child.wait()?;
             return Err(io::Error::new(io::ErrorKind::TimedOut, "hangs"));
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(10));
     }
+}
+
+/// Kills a child that [`prepare`] made, and all that it started.
+fn kill_group(child: &Child) {
+    // SAFETY: kill takes no pointers; the group was made for this child alone, which was not waited for.
+    unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
 }
 
 pub fn native(guest: &Guest) -> Result<Seen, String> {
@@ -280,6 +289,18 @@ pub fn record(
     options: &[&str],
     trace: &Path,
 ) -> Result<(Seen, String), String> {
+    let finished = finish(recorder(program, args, configuration, options, trace)?)?;
+    Ok((finished.seen, finished.stderr))
+}
+
+/// The command that [`record`] runs.
+fn recorder(
+    program: &Path,
+    args: &[String],
+    configuration: Configuration,
+    options: &[&str],
+    trace: &Path,
+) -> Result<Command, String> {
     // An old recording must not pass for the new.
     let _ = fs::remove_file(trace);
     let mut command = prepare(tools::memtrail()?);
@@ -290,8 +311,87 @@ pub fn record(
         command.arg("--max-block").arg(n.to_string());
     }
     command.arg("-o").arg(trace).arg("--").arg(program).args(args);
-    let finished = finish(command)?;
-    Ok((finished.seen, finished.stderr))
+    Ok(command)
+}
+
+/// A guest that reads from standard input, under way. It is killed when this is dropped.
+pub struct Started {
+    child: Option<Child>,
+    /// Process id of the guest itself: of the recorder's child, if it is recorded.
+    pub pid: i32,
+    /// The first line that it printed, which says that it is about to read.
+    pub first_line: String,
+}
+
+impl Started {
+    /// Starts a guest natively, or recorded to the given file.
+    pub fn new(guest: &Guest, recorded: Option<(Configuration, &Path)>) -> Result<Started, String> {
+        let binary = guest.built().map_err(|e| e.to_string())?;
+        let mut command = match recorded {
+            Some((configuration, trace)) => recorder(&binary, &guest.args, configuration, &[], trace)?,
+            None => prepare(&binary),
+        };
+        let child = command.stdin(Stdio::piped()).spawn();
+        let mut started = Started {
+            child: Some(child.map_err(|e| format!("{command:?}: {e}"))?),
+            pid: 0,
+            first_line: String::new(),
+        };
+        started.first_line = started.read_line()?;
+        let id = started.child.as_ref().map_or(0, Child::id);
+        started.pid = match recorded {
+            Some(_) => only_child(id)?,
+            None => id as i32,
+        };
+        Ok(started)
+    }
+
+    /// The next line, read without taking anything behind it.
+    fn read_line(&mut self) -> Result<String, String> {
+        let stdout = self.child.as_mut().and_then(|c| c.stdout.as_mut());
+        let stdout = stdout.ok_or("the guest has no standard output")?;
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        while stdout.read(&mut byte).map_err(|e| e.to_string())? == 1 && byte != *b"\n" {
+            line.extend(byte);
+        }
+        String::from_utf8(line).map_err(|e| e.to_string())
+    }
+
+    /// Writes one byte to its standard input.
+    pub fn give_byte(&mut self) -> Result<(), String> {
+        let stdin = self.child.as_mut().and_then(|c| c.stdin.as_mut());
+        let stdin = stdin.ok_or("the guest has no standard input")?;
+        stdin.write_all(b"x").map_err(|e| e.to_string())
+    }
+
+    /// Waits for the end. What was seen after the first line, and standard error.
+    pub fn finish(mut self) -> Result<(Seen, String), String> {
+        let child = self.child.take().ok_or("the guest was finished before")?;
+        finish_child(child).map(|f| (f.seen, f.stderr))
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            kill_group(child);
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The one child of a process, whichever of its threads made it.
+fn only_child(pid: u32) -> Result<i32, String> {
+    let say = |e: io::Error| format!("children of process {pid}: {e}");
+    let mut children = Vec::new();
+    for task in fs::read_dir(format!("/proc/{pid}/task")).map_err(say)? {
+        let list = fs::read_to_string(task.map_err(say)?.path().join("children")).map_err(say)?;
+        children.extend(list.split_whitespace().filter_map(|id| id.parse::<i32>().ok()));
+    }
+    match children[..] {
+        [child] => Ok(child),
+        _ => Err(format!("process {pid} has the children {children:?}")),
+    }
 }
 
 /// The accesses of a recording, as text.
