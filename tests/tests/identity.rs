@@ -2,7 +2,7 @@
 
 use memtrail_tests::subject::{compiled, source_path, Subject};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `identity/hot.c`, with a function of this name that reads `times` times 1000 elements, and its
 /// return address.
@@ -20,7 +20,7 @@ fn rows(subject: &Subject, options: &[&str]) -> Vec<Value> {
     told.found["refs"].as_array().unwrap().clone()
 }
 
-fn recorded(first: PathBuf, second: &PathBuf) -> Subject {
+fn recorded(first: PathBuf, second: &Path) -> Subject {
     Subject::record(first, &[second.to_str().unwrap()]).unwrap_or_else(|why| panic!("{why}"))
 }
 

@@ -5,7 +5,7 @@
 //! and a replay into it.
 use memtrail_model::{Access, AccessSink, Event, Reply, Wants};
 use memtrail_replay::{accesses, Selection};
-use memtrail_trace::{Known, Places, Reader};
+use memtrail_trace::{Known, Reader};
 use std::collections::HashMap;
 use std::error::Error;
 use std::fs::File;
@@ -95,13 +95,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut strides = Strides::default();
     accesses(&mut reader, &known, &Selection::default(), &mut strides)?;
 
-    let places = Places::new(&known);
     let mut rows: Vec<_> = known.table.points().iter().zip(&strides.0).collect();
     rows.sort_by_key(|(_, walk)| std::cmp::Reverse(walk.accesses));
     for (point, walk) in rows.into_iter().take(20).filter(|(_, walk)| walk.accesses > 0) {
-        let name = places
-            .find_anywhere(point.pc)
-            .map_or_else(|_| format!("{:#x}", point.pc), |place| place.to_string());
+        let name = known.table.images().place(point.code);
         let usual = walk
             .usual()
             .map_or_else(String::new, |(stride, share)| format!("{stride:+} {share:.3}"));

@@ -277,13 +277,7 @@ mod tests {
     #[test]
     fn the_decoder_is_the_same_inside_and_outside_the_target() {
         let version = decoder("Cargo.lock");
-        for lock in [
-            "crates/runtime/Cargo.lock",
-            "examples/strides/Cargo.lock",
-            "fuzz/Cargo.lock",
-        ] {
-            assert_eq!(decoder(lock), version, "{lock}");
-        }
+        assert_eq!(decoder("crates/runtime/Cargo.lock"), version);
         for manifest in ["Cargo.toml", "crates/runtime/Cargo.toml"] {
             let text = std::fs::read_to_string(root().join(manifest)).expect(manifest);
             let pinned = format!("iced-x86 = {{ version = \"={version}\"");
