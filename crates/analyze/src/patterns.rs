@@ -34,7 +34,7 @@
 use memtrail_model::Point;
 use std::collections::{BTreeMap, HashMap};
 
-/// One in so many steps makes a stride dominant.
+/// One step in this number makes a stride dominant.
 pub const DOMINANT: u64 = 10;
 /// Objects that a group must have had for a pointer chase.
 pub const MANY: u64 = 8;

@@ -25,7 +25,7 @@ use memtrail_model::{
 };
 use std::hash::BuildHasherDefault;
 
-/// Accesses that are handed on at once, at least if there are so many.
+/// Accesses that are handed on at once, if there are that many.
 const BATCH: usize = 512;
 
 /// What is told apart, besides the reference point.

@@ -471,7 +471,9 @@ impl<'s, S: Sink> Drain<'s, S> {
     fn release(&self, slot: usize, control: &Control, index: usize, words: usize) {
         zero(&self.session.buffer(slot, index)[..words]);
         reset_head(control, index);
-        control.consumed.fetch_add(1, Ordering::Release);
+        // In one order with `waiting`: a producer that sees no room after it said that it waits must
+        // be seen to wait here.
+        control.consumed.fetch_add(1, Ordering::SeqCst);
         control.space.fetch_add(1, Ordering::SeqCst);
         if control.waiting.load(Ordering::SeqCst) != 0 {
             session::wake(&control.space);

@@ -84,14 +84,14 @@ pub trait Consumer {
     /// Where executions are counted by how they ended, one entry for each of the table's outcomes.
     /// This takes the place of [`Consumer::run`] where it can, unless addresses are needed.
     fn tally(&mut self, table: &Table) -> Option<&mut Tally>;
-    /// So many records were passed that the tally does not have.
+    /// `records` records were passed that the tally does not have.
     fn passed(&mut self, _records: usize) {}
     /// Whether [`Consumer::linear`] may take the place of [`Consumer::run`].
     fn takes_linear(&self) -> bool {
         false
     }
-    /// Loops of up to so many iterations may be written to [`Consumer::room`], iteration after
-    /// iteration.
+    /// Loops of up to this number of iterations may be written to [`Consumer::room`], iteration
+    /// after iteration.
     fn short_loops(&self) -> u64 {
         0
     }
@@ -99,7 +99,7 @@ pub trait Consumer {
     fn full(&self) -> bool {
         false
     }
-    /// Whether so many accesses can be taken.
+    /// Whether `accesses` more accesses can be taken.
     fn takes(&self, _accesses: usize) -> bool {
         true
     }
@@ -110,7 +110,7 @@ pub trait Consumer {
     fn room(&mut self, _thread: Thread) -> &mut [Access] {
         &mut []
     }
-    /// So many were, to the front of it.
+    /// `accesses` accesses were written to the front of it.
     fn filled(&mut self, _accesses: usize) {}
     /// Whether [`Consumer::linear_fetching`] takes the place of [`Consumer::linear`].
     fn wants_fetches(&self) -> bool {

@@ -137,7 +137,7 @@ impl Stretch {
 pub(crate) struct Bend {
     /// Before this instruction.
     pub insn: u16,
-    /// After so many of the plan's accesses.
+    /// After this number of the plan's accesses.
     pub accesses: u16,
     from: Stretch,
     target: u64,

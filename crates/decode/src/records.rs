@@ -81,7 +81,7 @@ impl Kinds {
         self.kinds.clear();
     }
 
-    /// Adds the records with this head and so many values.
+    /// Adds the records with this head and this number of values.
     pub fn push(&mut self, table: &Table, head: u64, values: usize) {
         self.kinds.push(block(table, head, values).unwrap_or(OTHER));
     }

@@ -25,7 +25,7 @@ const LONGEST_BODY: usize = 2048;
 const FEWEST_TRIPS: usize = 3;
 /// Leaves a loop at the top must stand for.
 const FEWEST_LEAVES: u64 = 48;
-/// Loops are made if they stand for at least one event in so many.
+/// Loops are made if they stand for at least one event in this number.
 const WORTHWHILE: usize = 8;
 /// So many events are looked at in any case, and loops made of whatever repeats: it takes no time,
 /// and a loop of a few events may be all of what a program does, the rest being its start.

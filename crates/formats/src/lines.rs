@@ -96,7 +96,7 @@ pub(crate) fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|b| b.is_ascii_whitespace()).filter(|f| !f.is_empty())
 }
 
-/// Adds a hexadecimal number of at least so many digits.
+/// Adds a hexadecimal number of at least `least` digits.
 pub(crate) fn put_hex(out: &mut Vec<u8>, value: u64, least: u32) {
     let digits = (u64::BITS - value.leading_zeros()).div_ceil(4).max(least).max(1);
     for i in (0..digits).rev() {

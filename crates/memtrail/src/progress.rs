@@ -41,7 +41,7 @@ impl Progress {
         }
     }
 
-    /// Of work on so many accesses: also tells which part is done.
+    /// Of work on `total` accesses: also tells which part is done.
     pub fn towards(total: u64) -> Progress {
         let mut progress = Progress::new();
         progress.total = Some(total).filter(|&total| total > 0);
@@ -55,7 +55,7 @@ impl Progress {
         progress
     }
 
-    /// So many accesses came; `written` bytes are in the file.
+    /// `accesses` more came; `written` bytes are in the file.
     pub fn add(&mut self, accesses: u64, written: Option<u64>) {
         let accesses = self.accesses.fetch_add(accesses, Relaxed) + accesses;
         let now = self.begin.elapsed();

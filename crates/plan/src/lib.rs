@@ -141,7 +141,7 @@ impl Narrow {
         Some(Narrow { from, bits, signed })
     }
 
-    /// What so many bits can hold.
+    /// The largest number that the bits can hold.
     pub const fn mask(self) -> u64 {
         u64::MAX >> (64 - self.bits)
     }

@@ -77,7 +77,7 @@ pub trait Stream {
 pub enum Order {
     /// By recorded time.
     Time,
-    /// So many accesses of each stream in turn, as long as it has any.
+    /// This number of accesses of each stream in turn, as long as it has any.
     EqualRate { quantum: u64 },
 }
 

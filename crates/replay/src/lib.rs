@@ -173,7 +173,7 @@ fn ahead<R: Read + Seek + Send>(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = cores.min(MOST_AHEAD).min(chunks.len());
     std::thread::scope(|scope| {
-        // Each decodes every so manyth chunk, and waits with it until it is wanted.
+        // Worker `w` of `n` decodes chunks `w`, `w + n`, …, and blocks until its chunk is wanted.
         let begin = |worker: usize| {
             let (out, streams) = sync_channel(1);
             let (back, used) = channel();

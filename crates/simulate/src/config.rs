@@ -54,7 +54,7 @@ pub enum Inclusion {
 /// Who uses one cache of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shared {
-    /// So many consecutive cores.
+    /// This number of consecutive cores.
     By(u32),
     All,
 }

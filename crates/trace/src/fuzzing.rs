@@ -149,7 +149,7 @@ pub fn descriptors(bytes: &[u8]) {
     assert!(same, "what was decoded does not come back");
 }
 
-/// Takes a length of two bytes and so many bytes.
+/// Takes a length of two bytes, then that number of bytes.
 fn part<'b>(bytes: &mut &'b [u8]) -> &'b [u8] {
     let Some((&[low, high], rest)) = bytes.split_first_chunk() else {
         return std::mem::take(bytes);

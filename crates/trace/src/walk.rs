@@ -163,7 +163,7 @@ impl<D: Drive> Walk<'_, D> {
     }
 }
 
-/// Hands all words of a stream over, which are so many.
+/// Hands all `most` words of a stream over.
 pub fn walk(stream: &Stream, most: u64, drive: &mut impl Drive) -> Result<(), Bad> {
     let events = &stream.events;
     let mut walk = Walk {

@@ -15,7 +15,7 @@ use memtrail_simulate::{LevelCounts, Options, Simulator};
 /// Sizes of the caches on a curve, and their ways.
 const CURVE_SIZES: std::ops::RangeInclusive<u32> = 10..=26;
 const CURVE_WAYS: [u32; 5] = [1, 2, 4, 8, 16];
-/// A sweep on more than so many cores waits for the one that hands out the accesses.
+/// A sweep on more cores than this waits for the one that hands out the accesses.
 const MOST_WORKERS: usize = 4;
 
 /// A hierarchy being simulated.

@@ -25,20 +25,20 @@ const SAMPLE: u32 = 4096;
 /// The first buffers of a thread are not looked at: what ends soon gains nothing, and its recording
 /// stays small.
 const NONE_OF_FIRST: u64 = 4;
-/// Then as many are, and after that one in so many.
+/// Then as many are, and after that one in this number.
 const ALL_OF_NEXT: u64 = 64;
 const ONE_IN: u64 = 8;
-/// Nothing is joined where one record in so many, or more, stands for a whole loop: such programs
-/// write few records.
+/// Nothing is joined where one record in this number, or more, stands for a whole loop: such
+/// programs write few records.
 const LOOPS: usize = 4;
-/// A path begins at blocks with at least so many records in a sample.
+/// A path begins at blocks with at least this number of records in a sample.
 const HOT: u32 = 16;
-/// Blocks along a path have at least so many.
+/// Blocks along a path have at least this number.
 const WARM: u32 = 4;
 /// A block goes on as it usually does if that has at least so many more votes than all others
 /// together, in sixteenths.
 const MAJORITY: u32 = 4;
-/// A path ends where fewer than so many in a thousand of those that began it come.
+/// A path ends where fewer than this number, of a thousand executions that began it, arrive.
 const REACH: u32 = 120;
 /// Most blocks in a path.
 const MOST_BLOCKS: usize = 64;

@@ -162,7 +162,7 @@ impl Pass<'_> {
     }
 }
 
-/// The first so many bits, by size of an access. One that has no size touches a byte.
+/// As many low bits as an access has bytes, by its size. One that has no size touches a byte.
 const FIRST_BITS: [u64; 65] = {
     let mut bits = [1; 65];
     let mut size = 1;

@@ -151,7 +151,7 @@ impl Body {
         self.next = 0;
     }
 
-    /// Adds up what the lanes have counted in so many iterations.
+    /// Adds up what the lanes have counted in `iterations`.
     fn settle(&mut self, level: &mut LevelState, iterations: u64) {
         for lane in &mut self.lanes {
             let found = iterations - std::mem::take(&mut lane.misses);

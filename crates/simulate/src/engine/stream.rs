@@ -111,13 +111,13 @@ pub(super) struct Stream {
     trips: u64,
     /// Of one iteration.
     accesses: u64,
-    /// After so many iterations everything has moved by whole lines.
+    /// After this number of iterations everything has moved by whole lines.
     period: u64,
-    /// After so many they are in the same sets.
+    /// After this number they are in the same sets.
     cycle: u64,
     /// By set: whether lines that move come to it.
     visited: Vec<bool>,
-    /// So many iterations at the end of the loop are simulated.
+    /// Iterations at the end of the loop that are simulated.
     rest: u64,
     /// The iteration that comes next.
     at: u64,

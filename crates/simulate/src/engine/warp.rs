@@ -48,9 +48,9 @@ const ATTEMPTS: u32 = 24;
 pub(super) const FORGET: u64 = 2;
 const MOST_TO_FORGET: u64 = 8;
 
-/// A line that is remembered and compared costs as much as so many accesses.
+/// A line that is remembered and compared costs as much as this number of accesses.
 pub(super) const COST: u64 = 4;
-/// Comparisons may take, in all, one part in so many of the time of simulating loops.
+/// Comparisons may take, in all, this fraction (one in …) of the time of simulating loops.
 const SHARE: u64 = 4;
 /// What they may take before there is any.
 pub(super) const CREDIT: u64 = 1 << 24;

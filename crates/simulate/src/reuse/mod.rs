@@ -165,7 +165,7 @@ pub struct Reuse {
 }
 
 impl Reuse {
-    /// Of lines of so many bytes.
+    /// Of lines of `line` bytes.
     pub fn new(line: u32) -> Result<Reuse, ConfigError> {
         if !line.is_power_of_two() || !(LEAST_LINE..=MOST_LINE).contains(&line) {
             return Err(ConfigError::Field {

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 /// Of a page that is not there.
 const NOWHERE: u32 = u32::MAX;
-/// Up to so many ways, going through them is as fast.
+/// Up to this number of ways, going through them is as fast.
 const FEW: u32 = 64;
 
 pub struct Full {

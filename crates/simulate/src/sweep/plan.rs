@@ -107,7 +107,7 @@ pub fn groups(nodes: &[Node]) -> Vec<GroupPlan> {
     groups
 }
 
-/// Divides lists among so many workers, about evenly; fewer if there are not enough lists.
+/// Divides lists among `workers`, about evenly; fewer if there are not enough lists.
 pub fn divide(nodes: Vec<Node>, workers: usize) -> Vec<Vec<Node>> {
     let all: u64 = nodes.iter().map(Node::weight).sum();
     let mut shares: Vec<Vec<Node>> = vec![Vec::new(); workers.max(1)];

@@ -25,9 +25,9 @@ pub const LONGEST: usize = 6;
 const SHORTEST: usize = 2;
 /// Their lanes, two bits each, if what came k before is in lane k - 1.
 const LANES: u32 = (1 << (2 * LONGEST)) - (1 << (2 * (SHORTEST - 1)));
-/// Searching is worth its while if one event in so many is left out.
+/// Searching is worth its while if one event in this number is left out.
 const WORTH: usize = 4;
-/// Batches in which it was not, after which only one in so many is searched.
+/// Batches in which it was not, after which only one in this number is searched.
 const SELDOM: u32 = 16;
 
 /// A touch that may be like another.

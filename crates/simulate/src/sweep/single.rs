@@ -13,7 +13,7 @@ use crate::config::{ConfigError, Hierarchy, Level};
 use crate::engine::{Options, Simulator};
 use memtrail_model::{Access, AccessSink, Event, Reply, SinkAdapter};
 
-/// A cache that has left nothing out yet is allowed so many times less.
+/// A cache that has left nothing out yet is allowed this factor less.
 const HOPELESS: u64 = 8;
 
 /// A cache of a sweep, simulated by itself. Each thread has one.
