@@ -738,10 +738,9 @@ fn the_demo_ends_with_the_answer() {
         text.contains("\nThe worst reference point is the read at memtrail+0x"),
         "{text}"
     );
-    assert!(
-        text.contains("  of each line it brings in, 13% is used before the line has to go\n"),
-        "{text}"
-    );
+    // An eighth, give or take what shares lines with the matrix where it lies this time.
+    let used = |share: u32| format!("  of each line it brings in, {share}% is used before the line has to go\n");
+    assert!(text.contains(&used(12)) || text.contains(&used(13)), "{text}");
 }
 
 /// The same table from what was saved as from the recording, byte for byte.
