@@ -16,6 +16,7 @@ pub mod calls;
 mod hash;
 pub mod objects;
 pub mod patterns;
+pub mod placement;
 pub mod scopes;
 pub mod tagger;
 

@@ -19,6 +19,7 @@ use crate::calls::{Calls, Tree};
 use crate::hash::{NumberHasher, NumberMap};
 use crate::objects::{self, Objects, SpaceIndex, UNKNOWN};
 use crate::patterns::{indirect, summary, Feeders, Summary, Walk, Walker};
+use crate::placement::{Placed, Placement};
 use indexmap::IndexSet;
 use memtrail_model::{
     Access, AccessSink, Event, Flow, Kind, LoopAccess, LoopRun, Note, Point, Repeat, Reply, SinkAdapter, Thread, Wants,
@@ -356,6 +357,7 @@ pub struct Tagger<S> {
     body: Vec<LoopAccess>,
     /// The object of the last access.
     recent: u32,
+    placement: Option<Box<dyn Placement>>,
 }
 
 impl<S: AccessSink> Tagger<S> {
@@ -373,7 +375,15 @@ impl<S: AccessSink> Tagger<S> {
             waiting: Vec::with_capacity(2 * BATCH),
             body: Vec::new(),
             recent: UNKNOWN,
+            placement: None,
         }
+    }
+
+    /// With accesses to some objects put elsewhere; objects must be told apart. Loops then come as
+    /// accesses: what moves evenly need not do so in another layout.
+    pub fn with_placement(mut self, placement: Box<dyn Placement>) -> Tagger<S> {
+        self.placement = Some(placement);
+        self
     }
 
     /// With variables of modules; their groups are made by [`Objects::new_group`].
@@ -514,6 +524,32 @@ impl<S: AccessSink> Tagger<S> {
             },
             thread: tracked(self.dimensions.thread, thread.0),
             process: tracked(self.dimensions.process, process),
+        }
+    }
+
+    /// Puts what was tagged last, from `first` on, where the placement has it.
+    fn put_elsewhere(&mut self, first: usize) {
+        let Some(placement) = &mut self.placement else { return };
+        // Nothing is allocated or mapped within a batch.
+        let mut last: Option<(u32, Placed)> = None;
+        for access in &mut self.waiting[first..] {
+            let Some(key) = self.composites.keys.get_index(access.point.index()) else {
+                continue;
+            };
+            if access.kind == Kind::Fetch || !placement.moves(key.group) {
+                continue;
+            }
+            let Some(Some(at)) = self.threads.get(access.thread.0 as usize) else {
+                continue;
+            };
+            let hint = self.composites.hint(key.point);
+            let number = self.objects.find(at.space, access.addr, hint);
+            let object = match last {
+                Some((known, object)) if known == number => object,
+                _ => self.objects.whole(at.space, number),
+            };
+            last = Some((number, object));
+            access.addr = placement.place(&object, access.addr);
         }
     }
 
@@ -747,7 +783,10 @@ impl<S: AccessSink> SinkAdapter for Tagger<S> {
         let Dimensions { callpath, object, .. } = self.dimensions;
         Wants {
             // An object is looked up once for a loop, and for each access of others.
-            loops: wants.loops.map(|short| if object { 0 } else { short }),
+            loops: match self.placement {
+                Some(_) => None,
+                None => wants.loops.map(|short| if object { 0 } else { short }),
+            },
             repeats: wants.repeats && self.repeats(),
             flows: wants.flows || callpath || object,
             notes: wants.notes || object,
@@ -760,9 +799,13 @@ impl<S: AccessSink> SinkAdapter for Tagger<S> {
         if self.waiting.first().is_some_and(|waits| waits.thread != first.thread) {
             self.flush();
         }
+        let before = self.waiting.len();
         match self.dimensions.object {
             true => self.tag::<true>(batch, first.thread),
             false => self.tag::<false>(batch, first.thread),
+        }
+        if self.placement.is_some() {
+            self.put_elsewhere(before);
         }
         if self.waiting.len() >= BATCH {
             self.flush();

@@ -46,6 +46,7 @@ pub use groups::{Common, Group};
 
 use crate::calls::Tree;
 use crate::hash::NumberMap;
+use crate::placement::Placed;
 use groups::Groups;
 use memtrail_model::{Note, Thread};
 use space::Space;
@@ -322,6 +323,41 @@ impl Objects {
             group: hot.group,
             birth: cold.birth,
         }
+    }
+
+    /// An object with all pieces that it was mapped in, if it is a variable.
+    pub fn whole(&mut self, space: SpaceIndex, number: u32) -> Placed {
+        let object = self.object(number);
+        let mut placed = Placed {
+            object: number,
+            birth: object.birth,
+            address: object.address,
+            bytes: object.bytes,
+            group: object.group,
+        };
+        if object.kind != Kind::Static {
+            return placed;
+        }
+        // All pieces of a variable are one object: the same number in the same place.
+        (placed.object, placed.birth) = (object.group, 0);
+        while placed.address > 0 {
+            let before = self.find(space, placed.address - 1, UNKNOWN);
+            if self.group_of(before) != object.group {
+                break;
+            }
+            placed.bytes += placed.address - self.object(before).address;
+            placed.address = self.object(before).address;
+        }
+        let mut end = placed.address + placed.bytes;
+        loop {
+            let behind = self.find(space, end, UNKNOWN);
+            if self.group_of(behind) != object.group {
+                break;
+            }
+            end = self.object(behind).address + self.object(behind).bytes;
+        }
+        placed.bytes = end - placed.address;
+        placed
     }
 
     /// Living objects.
