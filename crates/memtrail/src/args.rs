@@ -1,6 +1,7 @@
 //! The command line.
 use crate::sim::args::{PcRange, SimArgs};
 use crate::tables::args::{EvictorArgs, TableArgs};
+use crate::whatif::args::{AdviseArgs, WhatifArgs};
 use clap::{Args as ArgGroup, FromArgMatches, Parser, Subcommand, ValueEnum};
 use memtrail_collect::Allocators;
 use memtrail_replay::Order;
@@ -73,6 +74,14 @@ pub enum Task {
     Lines(Box<TableArgs>),
     /// Which data takes the cache away from which: evictions of what is missed again.
     Competition(Box<TableArgs>),
+    /// The run with one thing changed: data elsewhere, loops in another order.
+    #[command(after_help = "Examples:\n  memtrail whatif --split nodes:key,next a.mtr\n  \
+        memtrail whatif --pad B:64 --pad C:64 a.mtr\n  memtrail whatif --interchange mm.c:9 mm.mtr\n  \
+        memtrail whatif --tile mm.c:9:32 --json mm.mtr")]
+    Whatif(Box<WhatifArgs>),
+    /// Changes to the program that would save misses, tried on the recording.
+    #[command(after_help = "Examples:\n  memtrail advise a.mtr\n  memtrail advise --level L2 --least 1 --json a.mtr")]
+    Advise(Box<AdviseArgs>),
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
     Check(CheckArgs),

@@ -25,6 +25,7 @@ mod replay;
 mod say;
 mod sim;
 mod tables;
+mod whatif;
 
 use args::{Args, Task};
 use clap::Parser;
@@ -67,6 +68,8 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Objects(args) => tables::command(Table::Objects, &args),
         Task::Lines(args) => tables::command(Table::Lines, &args),
         Task::Competition(args) => tables::command(Table::Competition, &args),
+        Task::Whatif(args) => whatif::command(&args),
+        Task::Advise(args) => whatif::advise::command(&args),
         Task::Check(args) => info::check(&args),
         Task::Import(args) => import::command(&args),
         Task::Export(args) => export::command(&args),

@@ -272,6 +272,10 @@ mod tests {
     /// The region that the first array gets: 0 is never given, 1 is in use here.
     const FIRST: u64 = 2 << REGION;
 
+    fn one(part: Range<u64>) -> Vec<Range<u64>> {
+        std::iter::once(part).collect()
+    }
+
     #[test]
     fn a_moved_block_keeps_its_place_in_the_sets() {
         let mut moved = relocator(Rule::Move(64));
@@ -318,7 +322,7 @@ mod tests {
     fn an_array_of_structures_becomes_arrays_of_fields() {
         let rule = Rule::Split {
             element: 24,
-            parts: vec![8..16],
+            parts: one(8..16),
         };
         let mut split = relocator(rule);
         let array = block(1, A, 24 * 10);
@@ -336,7 +340,7 @@ mod tests {
     fn single_elements_are_packed_in_the_order_of_their_use() {
         let rule = Rule::Split {
             element: 24,
-            parts: vec![0..8],
+            parts: one(0..8),
         };
         let mut split = relocator(rule);
         let field = FIRST | A & 0xff_ffff_ffff;
@@ -376,7 +380,7 @@ mod tests {
         );
         let split = |element, parts| Rule::Split { element, parts };
         assert_eq!(
-            refused(split(8, vec![4..12])),
+            refused(split(8, one(4..12))),
             "bytes 4-12 are not within an element of 8 bytes"
         );
         assert_eq!(refused(split(8, vec![0..4, 2..6])), "bytes 0-4 and 2-6 overlap");

@@ -36,16 +36,19 @@ fn granule(accesses: &[Captured]) -> u64 {
     }
 }
 
-/// References that touch one location of a stack and nothing else, by reference point.
-pub fn private(window: &Window, on_stack: impl Fn(u64) -> bool) -> HashSet<u32> {
+/// References that touch one location and nothing else, and that on a stack, by reference point.
+pub fn private(window: &Window, on_stack: impl Fn(u32) -> bool) -> HashSet<u32> {
     let mut seen: HashMap<u32, Option<u64>> = HashMap::new();
     for captured in &window.accesses {
         let access = &captured.access;
         let only = seen.entry(access.point.0).or_insert(Some(access.addr));
         *only = only.filter(|&addr| addr == access.addr);
     }
-    let private = seen.into_iter().filter(|(_, only)| only.is_some_and(&on_stack));
-    private.map(|(point, _)| point).collect()
+    let scalars = seen.into_iter().filter(|(_, only)| only.is_some());
+    scalars
+        .map(|(point, _)| point)
+        .filter(|&point| on_stack(point))
+        .collect()
 }
 
 /// The version of each location that each access meets when accesses are made in this sequence.

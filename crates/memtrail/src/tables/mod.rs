@@ -8,12 +8,12 @@
 pub mod args;
 mod feeders;
 pub mod names;
-mod objects;
+pub mod objects;
 mod processes;
-mod references;
+pub mod references;
 pub mod results;
 pub mod run;
-mod scopes;
+pub mod scopes;
 pub mod statics;
 mod tap;
 
@@ -71,6 +71,7 @@ impl Table {
                 _ => None,
             },
             premature: self == Table::Competition,
+            classes: false,
         }
     }
 

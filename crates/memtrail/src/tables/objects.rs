@@ -193,6 +193,14 @@ pub fn path(calls: &[Call]) -> CallPath {
     }
 }
 
+/// The instruction that asked for a block.
+pub fn asking_code(found: &Measured, node: u32) -> Option<Code> {
+    match asking_calls(found, node).pop()? {
+        Call::From(code) => Some(code),
+        Call::Signal(_) => None,
+    }
+}
+
 /// What a call path allocated.
 fn allocated(found: &Measured, node: u32, busy: &HashSet<String>, object: &mut Object) {
     let calls = asking_calls(found, node);
@@ -225,7 +233,7 @@ fn allocated(found: &Measured, node: u32, busy: &HashSet<String>, object: &mut O
 }
 
 /// The variable that a line assigns to, by its source.
-fn assigned(found: &Measured, code: &Code) -> Option<String> {
+pub fn assigned(found: &Measured, code: &Code) -> Option<String> {
     let (file, line) = code.line()?;
     let text = found.names.symbols.source(file).ok()?;
     let source = Source::new(&text, Language::of(file));

@@ -16,6 +16,7 @@ use anyhow::bail;
 use memtrail_analyze::calls::Tree;
 use memtrail_analyze::objects::{self, Common, Group};
 use memtrail_analyze::patterns::Summary;
+use memtrail_analyze::placement::Placement;
 use memtrail_analyze::scopes::Scopes;
 use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
 use memtrail_decode::PointInfo;
@@ -35,6 +36,8 @@ pub struct Wants {
     /// Who evicts whom, charged to these.
     pub evictors: Option<Charge>,
     pub premature: bool,
+    /// Why lines are missed.
+    pub classes: bool,
 }
 
 /// What a replay found, in numbers, and what is needed to name them.
@@ -89,6 +92,18 @@ pub fn run(
     reader: &mut Recording,
     known: &mut Known,
 ) -> anyhow::Result<Measured> {
+    run_placed(args, by, wants, None, reader, known)
+}
+
+/// Replays the recording once, with some objects elsewhere than they were.
+pub fn run_placed(
+    args: &TableArgs,
+    by: &[Dimension],
+    wants: Wants,
+    placement: Option<Box<dyn Placement>>,
+    reader: &mut Recording,
+    known: &mut Known,
+) -> anyhow::Result<Measured> {
     let chosen = choose(&args.caches)?;
     if let Some(name) = &args.level {
         level_named(&chosen.hierarchy, name)?;
@@ -106,6 +121,7 @@ pub fn run(
             evictors: wants.evictors.is_some(),
             charge: wants.evictors.map_or_else(Default::default, Into::into),
             premature: wants.premature,
+            classes: wants.classes,
             instructions: args.caches.instructions,
             ..Options::default()
         },
@@ -126,6 +142,9 @@ pub fn run(
         tagger = tagger.with_thread_local(statics.thread_local.clone());
         let texts = texts.clone();
         tagger = tagger.with_variables(statics.watch(move |text| texts.text(text).map(<[u8]>::to_vec)));
+    }
+    if let Some(placement) = placement {
+        tagger = tagger.with_placement(placement);
     }
     let tap = Tap::new(tagger, by.contains(&Dimension::Loop));
     // The limit is for accesses that are simulated, whatever else is replayed.
