@@ -1,4 +1,5 @@
 //! The command line.
+use crate::sampling::args::{BbvArgs, EstimateArgs, SimpointArgs};
 use crate::sim::args::{PcRange, SimArgs};
 use crate::tables::args::{EvictorArgs, TableArgs};
 use crate::whatif::args::{AdviseArgs, WhatifArgs};
@@ -82,6 +83,15 @@ pub enum Task {
     /// Changes to the program that would save misses, tried on the recording.
     #[command(after_help = "Examples:\n  memtrail advise a.mtr\n  memtrail advise --level L2 --least 1 --json a.mtr")]
     Advise(Box<AdviseArgs>),
+    /// Basic-block vectors of a recording, in the text form of the SimPoint tool.
+    Bbv(BbvArgs),
+    /// Which intervals of a run stand for all of it, with their weights.
+    Simpoints(SimpointArgs),
+    /// Misses of a run from a few of its intervals, with a confidence interval.
+    #[command(
+        after_help = "Examples:\n  memtrail estimate a.mtr\n  memtrail estimate --sample 100 --exact --preset zen3 a.mtr"
+    )]
+    Estimate(Box<EstimateArgs>),
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
     Check(CheckArgs),

@@ -22,6 +22,7 @@ mod points;
 mod progress;
 mod record;
 mod replay;
+mod sampling;
 mod say;
 mod sim;
 mod tables;
@@ -70,6 +71,9 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Competition(args) => tables::command(Table::Competition, &args),
         Task::Whatif(args) => whatif::command(&args),
         Task::Advise(args) => whatif::advise::command(&args),
+        Task::Bbv(args) => sampling::bbv(&args),
+        Task::Simpoints(args) => sampling::simpoints(&args),
+        Task::Estimate(args) => sampling::command(&args),
         Task::Check(args) => info::check(&args),
         Task::Import(args) => import::command(&args),
         Task::Export(args) => export::command(&args),
