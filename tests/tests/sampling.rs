@@ -28,7 +28,9 @@ fn nineteen_of_twenty_intervals_hold_the_truth() {
                 held += u32::from((number("low")..=number("high")).contains(&number("exact")));
                 all += 1;
             }
-            assert_eq!(found["sampled"], 40);
+            // Two of each of at most 30 clusters.
+            let sampled = found["sampled"].as_u64().unwrap();
+            assert!((40..=60).contains(&sampled), "{sampled}");
         }
     }
     assert_eq!(all, 80);

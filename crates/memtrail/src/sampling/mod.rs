@@ -144,7 +144,7 @@ fn observe(cut: &mut Cut, hierarchy: &Hierarchy, interval: usize, warm: u64) -> 
         let selection = Selection {
             from: Some(Point::Access(from)),
             to: Some(Point::Access(to)),
-            ..cut.selection.clone()
+            ..cut.selection
         };
         match from < to {
             true => replayed(accesses(&mut cut.reader, &cut.known, &selection, simulator)),
