@@ -11,14 +11,20 @@ const SLOTS: usize = 1 << 14;
 struct PortSlot {
     cycle: u64,
     busy: u32,
+    /// Micro-operations that issue in this cycle.
+    issued: u32,
 }
 
-/// Which ports are taken, by cycle.
+/// Which ports are taken, by cycle, and how many micro-operations wait in the scheduler.
 #[derive(Clone, Debug)]
 pub(crate) struct Calendar {
     slots: Vec<PortSlot>,
     /// Cycles whose slot another one has that still counts.
-    others: HashMap<u64, u32>,
+    others: HashMap<u64, PortSlot>,
+    /// Micro-operations that issue in this cycle or later.
+    waiting: u64,
+    from: u64,
+    last_issue: u64,
 }
 
 impl Calendar {
@@ -26,11 +32,40 @@ impl Calendar {
         let none = PortSlot {
             cycle: u64::MAX,
             busy: 0,
+            issued: 0,
         };
         Calendar {
             slots: vec![none; SLOTS],
             others: HashMap::new(),
+            waiting: 0,
+            from: 0,
+            last_issue: 0,
         }
+    }
+
+    /// The first cycle from `from` on before which all but `places` have issued. Nobody asks about
+    /// earlier cycles again.
+    #[inline]
+    pub fn room(&mut self, from: u64, places: u64) -> u64 {
+        if from > self.last_issue {
+            (self.waiting, self.from) = (0, from);
+        }
+        while self.from < from || self.waiting >= places {
+            self.waiting -= self.issued(self.from);
+            self.from += 1;
+        }
+        self.from
+    }
+
+    #[inline]
+    fn issued(&self, cycle: u64) -> u64 {
+        let slot = &self.slots[cycle as usize % SLOTS];
+        let issued = if slot.cycle == cycle { slot.issued } else { 0 };
+        let others = match self.others.is_empty() {
+            true => 0,
+            false => self.others.get(&cycle).map_or(0, |slot| slot.issued),
+        };
+        u64::from(issued + others)
     }
 
     #[inline]
@@ -39,28 +74,40 @@ impl Calendar {
         let busy = if slot.cycle == cycle { slot.busy } else { 0 };
         match self.others.is_empty() {
             true => busy,
-            false => busy | self.others.get(&cycle).copied().unwrap_or(0),
+            false => busy | self.others.get(&cycle).map_or(0, |slot| slot.busy),
         }
     }
 
     #[inline]
-    fn mark(&mut self, cycle: u64, port: u32, now: u64) {
+    fn mark(&mut self, cycle: u64, port: u32, issued: u32, now: u64) {
         let slot = &mut self.slots[cycle as usize % SLOTS];
         if slot.cycle == cycle {
             slot.busy |= port;
+            slot.issued += issued;
         } else if slot.cycle < now || slot.cycle == u64::MAX {
-            *slot = PortSlot { cycle, busy: port };
+            *slot = PortSlot {
+                cycle,
+                busy: port,
+                issued,
+            };
         } else {
-            self.mark_other(cycle, port, now);
+            self.mark_other(cycle, port, issued, now);
         }
     }
 
     #[cold]
-    fn mark_other(&mut self, cycle: u64, port: u32, now: u64) {
+    fn mark_other(&mut self, cycle: u64, port: u32, issued: u32, now: u64) {
         if self.others.len() >= SLOTS {
             self.others.retain(|&cycle, _| cycle >= now);
         }
-        *self.others.entry(cycle).or_default() |= port;
+        let none = PortSlot {
+            cycle,
+            busy: 0,
+            issued: 0,
+        };
+        let slot = self.others.entry(cycle).or_insert(none);
+        slot.busy |= port;
+        slot.issued += issued;
     }
 
     /// Takes one of `ports`, the lowest that is free, from the first possible cycle on and for
@@ -72,9 +119,12 @@ impl Calendar {
             let free = ports & !self.busy(cycle);
             if free != 0 {
                 let port = free & free.wrapping_neg();
-                for n in 0..u64::from(busy) {
-                    self.mark(cycle + n, port, now);
+                self.mark(cycle, port, 1, now);
+                for n in 1..u64::from(busy) {
+                    self.mark(cycle + n, port, 0, now);
                 }
+                self.waiting += 1;
+                self.last_issue = self.last_issue.max(cycle);
                 return cycle;
             }
             cycle += 1;

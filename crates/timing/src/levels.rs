@@ -106,11 +106,13 @@ impl LevelStack {
     }
 
     /// Levels that data pass through.
+    #[inline]
     pub fn data_levels(&self) -> usize {
         self.data.len()
     }
 
     /// As a power of two.
+    #[inline]
     pub fn line_bits(&self) -> u32 {
         self.shift
     }

@@ -24,8 +24,6 @@ use crate::cycles::{Calendar, Fills};
 use crate::micro::{Micro, Reach, UnitClass, REGISTERS};
 use crate::spec::CoreSpec;
 use memtrail_simulate::config::Holds;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// What a cycle went to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -118,6 +116,19 @@ struct OpenEntry {
     store: Option<PendingStore>,
 }
 
+impl OpenEntry {
+    const NONE: OpenEntry = OpenEntry {
+        dispatch: 0,
+        complete: 0,
+        held: Cause::Execute,
+        held_tag: 0,
+        tag: 0,
+        memory: None,
+        load: false,
+        store: None,
+    };
+}
+
 #[derive(Clone, Copy, Debug)]
 struct PendingStore {
     reach: Reach,
@@ -136,7 +147,7 @@ struct Queued {
     tag: u32,
 }
 
-const GRANULES: usize = 1 << 10;
+const GRANULES: usize = 1 << 12;
 
 /// Granules of 8 bytes that an access touches, hashed.
 #[inline]
@@ -146,13 +157,54 @@ fn granules(addr: u64, size: u32) -> impl Iterator<Item = usize> {
     (0..=last.wrapping_sub(first).min(63)).map(move |n| first.wrapping_add(n) as usize % GRANULES)
 }
 
+/// The last numbers of a queue of fixed size, by age.
+#[derive(Clone, Debug)]
+struct Ring<T> {
+    all: Vec<T>,
+    /// The place of the oldest, which is that of the next.
+    next: usize,
+    count: u64,
+}
+
+impl<T: Copy> Ring<T> {
+    fn new(size: u32, empty: T) -> Ring<T> {
+        Ring {
+            all: vec![empty; size as usize],
+            next: 0,
+            count: 0,
+        }
+    }
+
+    /// The one that the next has to wait for.
+    #[inline]
+    fn oldest(&self) -> Option<&T> {
+        (self.count >= self.all.len() as u64).then(|| &self.all[self.next])
+    }
+
+    #[inline]
+    fn push(&mut self, item: T) {
+        self.all[self.next] = item;
+        self.next += 1;
+        if self.next == self.all.len() {
+            self.next = 0;
+        }
+        self.count += 1;
+    }
+
+    /// The last `count` of them, the youngest first.
+    fn youngest(&self, count: u64) -> impl Iterator<Item = &T> {
+        let (after, before) = self.all.split_at(self.next);
+        after.iter().rev().chain(before.iter().rev()).take(count as usize)
+    }
+}
+
 /// A core's window: see the module's head.
 #[derive(Clone, Debug)]
 pub struct Window {
     units: [UnitTiming; UnitClass::ALL.len()],
     width: u32,
     commit_width: u32,
-    scheduler: usize,
+    scheduler: u64,
     forward: u64,
     mispredict: u64,
     /// After how many cycles each level's data are there.
@@ -163,23 +215,20 @@ pub struct Window {
     barrier: u64,
     barrier_cause: Cause,
     barrier_tag: u32,
-    /// Commits of the last entries and loads, and the last stores, by number modulo their size.
-    commits: Vec<u64>,
-    entries: u64,
-    loads: Vec<u64>,
-    load_count: u64,
-    stores: Vec<Queued>,
-    store_count: u64,
-    /// The first store that may still be in the queue.
-    oldest_store: u64,
+    /// Commits of the last entries and loads, and the last stores.
+    commits: Ring<u64>,
+    loads: Ring<u64>,
+    stores: Ring<Queued>,
+    /// Stores that may still be in the queue.
+    in_queue: u64,
     /// How many stores in the queue touch granules with this hash.
     stored: Vec<u16>,
     last_drain: u64,
-    /// The issues that are last: as many as the scheduler has places.
-    issues: BinaryHeap<Reverse<u64>>,
     calendar: Calendar,
     fills: Fills,
-    open: Option<OpenEntry>,
+    /// The entry that micro-operations are added to, if `is_open`.
+    entry: OpenEntry,
+    is_open: bool,
     last: Times,
     last_tag: u32,
     last_commit: Option<u64>,
@@ -206,7 +255,7 @@ impl Window {
             units: UnitClass::ALL.map(unit),
             width: spec.width,
             commit_width: spec.commit,
-            scheduler: spec.scheduler as usize,
+            scheduler: spec.scheduler.into(),
             forward: spec.forward.into(),
             mispredict: spec.mispredict.into(),
             reached: reached.into_iter().map(u64::from).collect(),
@@ -216,19 +265,16 @@ impl Window {
             barrier: 0,
             barrier_cause: Cause::Execute,
             barrier_tag: 0,
-            commits: vec![0; spec.rob as usize],
-            entries: 0,
-            loads: vec![0; spec.loads as usize],
-            load_count: 0,
-            stores: vec![Queued::default(); spec.stores as usize],
-            store_count: 0,
-            oldest_store: 0,
+            commits: Ring::new(spec.rob, 0),
+            loads: Ring::new(spec.loads, 0),
+            stores: Ring::new(spec.stores, Queued::default()),
+            in_queue: 0,
             stored: vec![0; GRANULES],
             last_drain: 0,
-            issues: BinaryHeap::new(),
             calendar: Calendar::new(),
             fills: Fills::new(spec.mshrs, spec.memory.transfer),
-            open: None,
+            entry: OpenEntry::NONE,
+            is_open: false,
             last: Times::default(),
             last_tag: 0,
             last_commit: None,
@@ -270,48 +316,31 @@ impl Window {
     /// The next micro-operation. `ideal`: if its access misses, that takes a single cycle.
     #[inline]
     pub fn push(&mut self, micro: &Micro, ideal: bool) {
-        if !micro.fused || self.open.is_none() {
+        if !micro.fused || !self.is_open {
             self.close();
             self.dispatch(micro);
         }
-        let Some(mut entry) = self.open else { return };
+        let dispatch = self.entry.dispatch;
         let operands = micro.sources.iter().map(|&s| self.ready[usize::from(s) % REGISTERS]);
         let operands = operands.fold(0, u64::max);
         let unit = self.units[micro.class as usize];
-        let (mut issue, mut complete) = (entry.dispatch, operands.max(entry.dispatch) + unit.latency);
+        let (mut issue, mut complete) = (dispatch, operands.max(dispatch) + unit.latency);
         if unit.ports != 0 {
-            let from = operands.max(entry.dispatch + 1);
+            let from = operands.max(dispatch + 1);
             issue = self.calendar.take(from, unit.ports, unit.busy, self.dispatched);
-            self.wait(issue);
             complete = issue + unit.latency;
         }
-        if let Some(reach) = micro.reach {
-            let mut level = reach.level;
-            if micro.class == UnitClass::Store {
-                // Whatever has to come for it comes after its commit.
-                level = 0;
-                complete += if ideal { 0 } else { u64::from(reach.walk) };
-                entry.store = Some(PendingStore {
-                    reach,
-                    ideal,
-                    complete,
-                    tag: micro.tag,
-                });
-            } else {
-                complete = self.load(issue, &reach, ideal);
-                entry.load = true;
-            }
-            entry.memory = Some((complete, Cause::Level(level), micro.tag));
+        if let Some(reach) = &micro.reach {
+            complete = self.access(micro, reach, issue, complete, ideal);
         }
         for &dest in &micro.dests {
             self.ready[usize::from(dest) % REGISTERS] = complete;
         }
         self.ready[0] = 0;
-        entry.complete = entry.complete.max(complete);
-        self.open = Some(entry);
+        self.entry.complete = self.entry.complete.max(complete);
         self.last_tag = micro.tag;
         self.last = Times {
-            dispatch: entry.dispatch,
+            dispatch,
             issue,
             complete,
             commit: 0,
@@ -319,6 +348,29 @@ impl Window {
         if let Some(log) = &mut self.log {
             log.push(self.last);
         }
+    }
+
+    /// A load or store that issues, and would be complete but for its access. Returns when it is.
+    #[inline]
+    fn access(&mut self, micro: &Micro, reach: &Reach, issue: u64, executed: u64, ideal: bool) -> u64 {
+        let mut level = reach.level;
+        let complete = if micro.class == UnitClass::Store {
+            // Whatever has to come for it comes after its commit.
+            level = 0;
+            let complete = executed + if ideal { 0 } else { u64::from(reach.walk) };
+            self.entry.store = Some(PendingStore {
+                reach: *reach,
+                ideal,
+                complete,
+                tag: micro.tag,
+            });
+            complete
+        } else {
+            self.entry.load = true;
+            self.load(issue, reach, ideal)
+        };
+        self.entry.memory = Some((complete, Cause::Level(level), micro.tag));
+        complete
     }
 
     /// The last micro-operation was a branch that was not foreseen.
@@ -345,21 +397,6 @@ impl Window {
         }
     }
 
-    /// A micro-operation is in the scheduler until it issues.
-    #[inline]
-    fn wait(&mut self, issue: u64) {
-        if self.scheduler >= self.commits.len() {
-            return;
-        }
-        if self.issues.len() < self.scheduler {
-            self.issues.push(Reverse(issue));
-        } else if let Some(mut first) = self.issues.peek_mut() {
-            if first.0 < issue {
-                *first = Reverse(issue);
-            }
-        }
-    }
-
     #[inline]
     fn dispatch(&mut self, micro: &Micro) {
         let mut at = self.dispatched.max(self.barrier);
@@ -371,27 +408,24 @@ impl Window {
         if at == self.dispatched && self.in_cycle == self.width {
             at += 1;
         }
-        let place = (self.entries % self.commits.len() as u64) as usize;
-        if self.entries >= self.commits.len() as u64 {
-            at = at.max(self.commits[place] + 1);
-        }
-        if self.issues.len() == self.scheduler {
-            at = at.max(self.issues.peek().map_or(0, |first| first.0 + 1));
+        if let Some(&commit) = self.commits.oldest() {
+            at = at.max(commit + 1);
         }
         let is_load = micro.reach.is_some() && micro.class != UnitClass::Store;
-        if is_load && self.load_count >= self.loads.len() as u64 {
-            at = at.max(self.loads[(self.load_count % self.loads.len() as u64) as usize] + 1);
+        if let Some(&commit) = self.loads.oldest().filter(|_| is_load) {
+            at = at.max(commit + 1);
         }
-        if micro.class == UnitClass::Store && self.store_count >= self.stores.len() as u64 {
-            let oldest = &self.stores[(self.store_count % self.stores.len() as u64) as usize];
+        if let Some(oldest) = self.stores.oldest().filter(|_| micro.class == UnitClass::Store) {
             if oldest.drain + 1 > at {
                 at = oldest.drain + 1;
                 (held, held_tag) = (Cause::Stores, oldest.tag);
             }
         }
+        at = self.calendar.room(at, self.scheduler);
         self.in_cycle = if at == self.dispatched { self.in_cycle + 1 } else { 1 };
         self.dispatched = at;
-        self.open = Some(OpenEntry {
+        self.is_open = true;
+        self.entry = OpenEntry {
             dispatch: at,
             complete: at,
             held,
@@ -400,7 +434,7 @@ impl Window {
             memory: None,
             load: false,
             store: None,
-        });
+        };
     }
 
     /// When what a load reads is there. An older store that is still in the queue hands it on if
@@ -438,22 +472,26 @@ impl Window {
         let overlaps = |store: &&Queued| {
             reach.addr.wrapping_sub(store.addr) < store.size || store.addr.wrapping_sub(reach.addr) < size
         };
-        let numbers = (self.oldest_store..self.store_count).rev();
-        let places = numbers.map(|n| &self.stores[(n % self.stores.len() as u64) as usize]);
-        let youngest = places.into_iter().find(overlaps).copied();
+        let youngest = self.stores.youngest(self.in_queue).find(overlaps).copied();
         youngest.filter(|store| store.drain > at)
     }
 
     /// Stores that had gone to the cache by the last dispatch are forgotten.
     fn leave_queue(&mut self) {
-        while self.oldest_store < self.store_count {
-            let store = self.stores[(self.oldest_store % self.stores.len() as u64) as usize];
+        while self.in_queue > 0 {
+            let size = self.stores.all.len();
+            let place = (self.stores.next + size - self.in_queue as usize) % size;
+            let store = self.stores.all[place];
             if store.drain > self.dispatched {
                 return;
             }
-            granules(store.addr, store.size as u32).for_each(|g| self.stored[g] -= 1);
-            self.oldest_store += 1;
+            self.leave(&store);
         }
+    }
+
+    fn leave(&mut self, store: &Queued) {
+        granules(store.addr, store.size as u32).for_each(|g| self.stored[g] -= 1);
+        self.in_queue -= 1;
     }
 
     /// When a line is there that is asked for in cycle `at`.
@@ -488,26 +526,26 @@ impl Window {
     /// The entry that is open commits.
     #[inline]
     fn close(&mut self) {
-        let Some(entry) = self.open.take() else { return };
+        if !std::mem::take(&mut self.is_open) {
+            return;
+        }
+        let entry = &self.entry;
         let mut commit = entry.complete;
         if let Some(last) = self.last_commit {
             commit = commit.max(last + u64::from(self.in_commit == self.commit_width));
         }
         let same = self.last_commit == Some(commit);
         if self.charges.is_some() && !same {
+            let entry = *entry;
             self.charge(&entry, commit);
         }
         self.in_commit = if same { self.in_commit + 1 } else { 1 };
         self.last_commit = Some(commit);
-        let place = (self.entries % self.commits.len() as u64) as usize;
-        self.commits[place] = commit;
-        self.entries += 1;
-        if entry.load {
-            let place = (self.load_count % self.loads.len() as u64) as usize;
-            self.loads[place] = commit;
-            self.load_count += 1;
+        self.commits.push(commit);
+        if self.entry.load {
+            self.loads.push(commit);
         }
-        if let Some(store) = entry.store {
+        if let Some(store) = self.entry.store {
             self.drain(&store, commit);
         }
         if let Some(log) = &mut self.log {
@@ -525,22 +563,21 @@ impl Window {
             (false, _) => self.fetch(commit, reach, false),
         };
         self.leave_queue();
-        let place = (self.store_count % self.stores.len() as u64) as usize;
-        if self.store_count - self.oldest_store == self.stores.len() as u64 {
-            // It has left the queue, or this one would not have been dispatched.
-            let old = self.stores[place];
-            granules(old.addr, old.size as u32).for_each(|g| self.stored[g] -= 1);
-            self.oldest_store += 1;
+        if let Some(&oldest) = self.stores.oldest() {
+            if self.in_queue == self.stores.all.len() as u64 {
+                // It has left the queue, or this one would not have been dispatched.
+                self.leave(&oldest);
+            }
         }
         self.last_drain = there.max(self.last_drain + 1);
-        self.stores[place] = Queued {
+        self.stores.push(Queued {
             addr: reach.addr,
             size: reach.size.max(1).into(),
             complete: store.complete,
             drain: self.last_drain,
             tag: store.tag,
-        };
-        self.store_count += 1;
+        });
+        self.in_queue += 1;
         granules(reach.addr, reach.size).for_each(|g| self.stored[g] += 1);
     }
 

@@ -140,7 +140,10 @@ impl Setting<'_> {
         let names = Rc::new(Names::new(&known.table, args.symbols.options()));
         let flow = Flow::new(self.spec, self.templates, windows).with_context(|| self.spec.name.clone())?;
         let tagged = tagged(&args, &self.by, Kept::default(), &names, known);
-        let timed = Timed::new(tagged.tagger, flow, ideals, always);
+        let moves = [Dimension::Callpath, Dimension::Thread, Dimension::Process];
+        let points = known.table.points().len();
+        let points = (!self.by.iter().any(|by| moves.contains(by))).then_some(points);
+        let timed = Timed::new(tagged.tagger, flow, ideals, always, points);
         let replayed = replay_through(&args, &self.by, timed, &names, reader, known)?;
         let mut timed = replayed.sink;
         timed.flow.finish();

@@ -162,7 +162,7 @@ impl<'s> Naive<'s> {
         let stores = (0..first).filter(|&n| self.is_store(n) && !drained(n)).count();
         in_cycle < self.spec.width as usize
             && in_rob < self.spec.rob as usize
-            && (self.spec.scheduler >= self.spec.rob || waiting < self.spec.scheduler as usize)
+            && waiting < self.spec.scheduler as usize
             && (!self.is_load(first) || loads < self.spec.loads as usize)
             && (!self.is_store(first) || stores < self.spec.stores as usize)
             && self.barrier(entry).is_some_and(|barrier| cycle >= barrier)
