@@ -156,3 +156,16 @@ fn an_ideal_miss_takes_one_cycle_more_than_a_hit() {
     expect("a chain", &spec, 4.0, |w, n| w.push(&load(n, 2, 3, 3), true));
     expect("no chain", &spec, 0.5, |w, n| w.push(&load(n, 2, 0, 3), true));
 }
+
+#[test]
+fn cycles_far_ahead_are_kept_apart() {
+    // 448 entries that wait for each other in memory: the youngest issues more than 100,000 cycles
+    // after its dispatch. Beside the chain, additions that issue at once.
+    let mut spec = CorePreset::named("zen5").unwrap().spec().unwrap();
+    spec.scheduler = 1 << 16;
+    let reached = f64::from(*spec.reached_after(|holds| holds.data()).last().unwrap());
+    expect("a long chain", &spec, reached + 104.0, |w, n| {
+        w.push(&load(n, 3, 3, 3), false);
+        w.push(&op(UnitClass::Alu, 0, 4), false);
+    });
+}
