@@ -489,7 +489,7 @@ impl Block {
     }
 
     /// The point of an instruction's fetch, if it has one.
-    pub(crate) fn fetch_point(&self, insn: u16) -> Point {
+    pub fn fetch_point(&self, insn: u16) -> Point {
         self.fetches.get(usize::from(insn)).copied().unwrap_or(Point::NONE)
     }
 

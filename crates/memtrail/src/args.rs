@@ -1,6 +1,8 @@
 //! The command line.
 use crate::sampling::args::{BbvArgs, EstimateArgs, SimpointArgs};
+use crate::calibrate::CalibrateArgs;
 use crate::sim::args::{PcRange, SimArgs};
+use crate::stalls::args::StallArgs;
 use crate::tables::args::{EvictorArgs, TableArgs};
 use crate::whatif::args::{AdviseArgs, WhatifArgs};
 use clap::{Args as ArgGroup, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -92,6 +94,14 @@ pub enum Task {
         after_help = "Examples:\n  memtrail estimate a.mtr\n  memtrail estimate --sample 100 --exact --preset zen3 a.mtr"
     )]
     Estimate(Box<EstimateArgs>),
+    /// What the program waits for: cycles of an out-of-order core, charged to data.
+    #[command(after_help = "Examples:\n  memtrail stalls a.mtr\n  \
+        memtrail stalls --core alpha21264 --by object,ref a.mtr\n  \
+        memtrail stalls --ideal nodes a.mtr\n  memtrail stalls --ideal-top 5 a.mtr\n  memtrail stalls --core list")]
+    Stalls(Box<StallArgs>),
+    /// Measure this machine's latencies and parallelism, for `stalls --core host`.
+    #[command(after_help = "Examples:\n  memtrail calibrate\n  memtrail calibrate -o core.toml")]
+    Calibrate(CalibrateArgs),
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
     Check(CheckArgs),

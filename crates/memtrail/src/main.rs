@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod calibrate;
 mod demo;
 mod doctor;
 mod dump;
@@ -25,6 +26,7 @@ mod replay;
 mod sampling;
 mod say;
 mod sim;
+mod stalls;
 mod tables;
 mod whatif;
 
@@ -74,6 +76,8 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Bbv(args) => sampling::bbv(&args),
         Task::Simpoints(args) => sampling::simpoints(&args),
         Task::Estimate(args) => sampling::command(&args),
+        Task::Stalls(args) => stalls::command(&args),
+        Task::Calibrate(args) => calibrate::command(&args),
         Task::Check(args) => info::check(&args),
         Task::Import(args) => import::command(&args),
         Task::Export(args) => export::command(&args),

@@ -66,6 +66,7 @@ impl Point {
     /// Of an access that came from no table.
     pub const NONE: Point = Point(u32::MAX);
 
+    #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }

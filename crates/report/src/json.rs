@@ -150,9 +150,9 @@ fn dimension(view: &View<'_>, row: &Row, entry: &Entry) -> Value {
     }
 }
 
-/// A row of a table. What the table is about stands beside the counts, each other dimension under
+/// What a row is of. What the table is about stands beside the counts, each other dimension under
 /// its name.
-fn row(view: &View<'_>, row: &Row, subject: Dimension) -> Value {
+pub fn row_names(view: &View<'_>, row: &Row, subject: Dimension) -> Map<String, Value> {
     let mut value = Fields::new();
     for entry in view.entries(row) {
         match dimension(view, row, entry) {
@@ -160,6 +160,12 @@ fn row(view: &View<'_>, row: &Row, subject: Dimension) -> Value {
             item => drop(value.insert(entry.dimension().word().to_string(), item)),
         }
     }
+    value
+}
+
+/// A row of a table.
+fn row(view: &View<'_>, row: &Row, subject: Dimension) -> Value {
+    let mut value = row_names(view, row, subject);
     let mut put = |key: &str, item: Value| drop(value.insert(key.to_string(), item));
     put("accesses", row.accesses().into());
     put("reads", row.reads.into());

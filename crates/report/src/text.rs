@@ -99,6 +99,16 @@ fn names(view: &View<'_>, row: &Row, naming: Naming) -> Vec<String> {
         .collect()
 }
 
+/// The columns that name a view's rows, for tables with figures of their own.
+pub fn name_heads(view: &View<'_>) -> Vec<(String, Align)> {
+    head_of(view, Naming::Kind)
+}
+
+/// What stands in them.
+pub fn row_names(view: &View<'_>, row: &Row) -> Vec<String> {
+    names(view, row, Naming::Kind)
+}
+
 fn right(name: impl ToString) -> (String, Align) {
     (name.to_string(), RIGHT)
 }

@@ -12,7 +12,7 @@ pub const HOST: &str = "host";
 /// Not a preset: prints them.
 pub const LIST: &str = "list";
 
-const SYSFS: &str = "/sys/devices/system/cpu";
+pub const SYSFS: &str = "/sys/devices/system/cpu";
 
 /// A hierarchy, and where it is from.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ fn given(args: &CacheArgs) -> anyhow::Result<(Hierarchy, String)> {
 }
 
 /// The caches that the kernel says this machine has.
-fn this_machine(sysfs: &Path) -> anyhow::Result<Hierarchy> {
+pub fn this_machine(sysfs: &Path) -> anyhow::Result<Hierarchy> {
     let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default().trim().to_string();
     let directory = sysfs.join("cpu0/cache");
     let entries = std::fs::read_dir(&directory).into_iter().flatten().flatten();

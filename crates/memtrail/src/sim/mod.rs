@@ -36,6 +36,7 @@ use memtrail_simulate::sweep::{self, side_by_side, Single, SweepConfig, Swept};
 use memtrail_simulate::LevelCounts;
 use memtrail_trace::Known;
 use std::path::Path;
+use std::rc::Rc;
 use std::thread::available_parallelism;
 
 const NOTHING: &str = "no access was simulated";
@@ -225,7 +226,7 @@ fn results(args: &SimArgs, analyses: Analyses, accesses: u64, points: &[PointInf
     };
     let set = match found.levels {
         Some(levels) => {
-            let mut measured = Measured::by_point(levels.chosen, levels.counts, points, names);
+            let mut measured = Measured::by_point(levels.chosen, levels.counts, points, Rc::new(names));
             (measured.accesses, measured.skipped) = (accesses, levels.skipped);
             of_measured(&measured, &[Dimension::Ref], run)
         }

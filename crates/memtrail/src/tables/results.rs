@@ -6,9 +6,11 @@ use super::run::Measured;
 use super::scopes;
 use memtrail_analyze::tagger::Key;
 use memtrail_model::Kind;
-use memtrail_report::{Dimension, Entry, Function, LevelTotals, Process, Reference, ResultSet, Row, Run, SourceLine};
+use memtrail_report::{
+    Dimension, Entry, Function, LevelTotals, Process, Reference, ResultSet, Row, Run, SourceLine, View,
+};
 use memtrail_simulate::PointCounts;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The ids of one dimension.
 #[derive(Default)]
@@ -146,6 +148,32 @@ pub fn results(found: &Measured, by: &[Dimension], run: Run) -> ResultSet {
         ..ResultSet::default()
     };
     set.canonical()
+}
+
+/// The groups of objects that were accessed, each with what it is called by itself and in a view
+/// by object.
+pub fn shown_groups(found: &Measured, view: &View<'_>) -> Vec<(u32, Vec<String>)> {
+    let busy = objects::busy_calls(found);
+    let mut shown: HashMap<_, String> = HashMap::new();
+    for row in &view.rows {
+        for entry in view.entries(row) {
+            if let Entry::Object(object) = entry {
+                shown.insert(entry.key(), view.object_name(row, object).to_string());
+            }
+        }
+    }
+    let groups: BTreeSet<u32> = found.keys.iter().map(|key| key.group).collect();
+    let known = groups.into_iter().filter(|&group| group != Key::NONE);
+    let names = |group: u32| {
+        let entry = Entry::Object(Box::new(objects::named(found, group, &busy)));
+        let in_view = shown.get(&entry.key()).cloned();
+        let own = match entry {
+            Entry::Object(object) => Some(object.name),
+            _ => None,
+        };
+        (group, in_view.into_iter().chain(own).collect())
+    };
+    known.map(names).collect()
 }
 
 /// What a composite did.

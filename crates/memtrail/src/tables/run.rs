@@ -20,7 +20,7 @@ use memtrail_analyze::placement::Placement;
 use memtrail_analyze::scopes::Scopes;
 use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
 use memtrail_decode::PointInfo;
-use memtrail_model::Point;
+use memtrail_model::{AccessSink, Edge, Point};
 use memtrail_replay::accesses;
 use memtrail_report::{level_named, Dimension};
 use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
@@ -113,8 +113,6 @@ pub fn run_placed(
     }
     let known = &*known;
     let names = Rc::new(Names::new(&known.table, args.symbols.options()));
-    let pcs: Vec<Range<u64>> = args.pcs.iter().map(|range| range.0.clone()).collect();
-    let points = points_of(&args.functions, &names, known.table.points())?;
     let simulator = Simulator::new(
         &chosen.hierarchy,
         Options {
@@ -126,6 +124,41 @@ pub fn run_placed(
             ..Options::default()
         },
     )?;
+    let mut tagged = tagged(args, by, simulator, &names, known);
+    if let Some(placement) = placement {
+        tagged.tagger = tagged.tagger.with_placement(placement);
+    }
+    let replayed = replay_through(args, by, tagged.tagger, &names, reader, known)?;
+    let mut tagger = replayed.sink;
+    if args.flush {
+        tagger.sink().flush();
+    }
+    let measured = Measured {
+        counts: tagger.sink().counts(),
+        skipped: tagger.sink().skipped(),
+        accesses: replayed.accesses,
+        first: replayed.first,
+        scopes: Scopes::new(&replayed.edges, &[]),
+        statics: tagged.statics,
+        ..Measured::by_point(chosen, Vec::new(), known.table.points(), names)
+    };
+    Ok(measured.with_tags(&mut tagger, args, by, known))
+}
+
+/// A tagger before some sink, and what it knows of variables.
+pub struct TaggerFor<S> {
+    pub tagger: Tagger<S>,
+    pub statics: Statics,
+}
+
+/// A tagger that tracks what `by` needs.
+pub fn tagged<S: AccessSink>(
+    args: &TableArgs,
+    by: &[Dimension],
+    sink: S,
+    names: &Rc<Names>,
+    known: &Known,
+) -> TaggerFor<S> {
     let dimensions = dimensions(by);
     let objects = objects::Options {
         wrapper: Some(wrappers(names.clone(), &args.wrappers)),
@@ -134,19 +167,37 @@ pub fn run_placed(
         allocators: allocators(&known.names),
         ..objects::Options::default()
     };
-    let texts = Rc::new(known.names.clone());
-    let mut tagger = Tagger::new(simulator, dimensions, objects);
+    let mut tagger = Tagger::new(sink, dimensions, objects);
     let mut statics = Statics::default();
     if dimensions.object {
-        statics = Statics::new(&names, &program(known), tagger.objects());
+        statics = Statics::new(names, &program(known), tagger.objects());
         tagger = tagger.with_thread_local(statics.thread_local.clone());
-        let texts = texts.clone();
+        let texts = known.names.clone();
         tagger = tagger.with_variables(statics.watch(move |text| texts.text(text).map(<[u8]>::to_vec)));
     }
-    if let Some(placement) = placement {
-        tagger = tagger.with_placement(placement);
-    }
-    let tap = Tap::new(tagger, by.contains(&Dimension::Loop));
+    TaggerFor { tagger, statics }
+}
+
+/// What is left of a replay.
+pub struct ReplayedInto<S> {
+    pub sink: S,
+    pub first: Vec<Option<First>>,
+    pub edges: Vec<Edge>,
+    pub accesses: u64,
+}
+
+/// Replays what the options select into a sink.
+pub fn replay_through<S: AccessSink>(
+    args: &TableArgs,
+    by: &[Dimension],
+    sink: S,
+    names: &Names,
+    reader: &mut Recording,
+    known: &Known,
+) -> anyhow::Result<ReplayedInto<S>> {
+    let pcs: Vec<Range<u64>> = args.pcs.iter().map(|range| range.0.clone()).collect();
+    let points = points_of(&args.functions, names, known.table.points())?;
+    let tap = Tap::new(sink, by.contains(&Dimension::Loop));
     // The limit is for accesses that are simulated, whatever else is replayed.
     let limit = if pcs.is_empty() && points.is_empty() {
         args.limit
@@ -155,7 +206,8 @@ pub fn run_placed(
     };
     let mut selection = selection(&args.part, limit, known)?;
     let thread = selection.thread;
-    if dimensions.object && thread.is_some() && args.part.from.is_none() && args.part.to.is_none() {
+    let object = by.contains(&Dimension::Object);
+    if object && thread.is_some() && args.part.from.is_none() && args.part.to.is_none() {
         // What a thread accesses may have been allocated by another.
         selection.thread = None;
         selection.limit = u64::MAX;
@@ -168,35 +220,12 @@ pub fn run_placed(
     if accesses == 0 {
         bail!("{}: no access was simulated", args.file.display());
     }
-    let (mut tagger, first, edges) = tap.finish();
-    if args.flush {
-        tagger.sink().flush();
-    }
-    let counts = tagger.sink().counts();
-    let feeders = feeders::feeders(known, tagger.unexplained().collect());
-    let noted = |group: &Group| group.objects > 0 && !matches!(group.common, Common::Stack { .. });
-    let unnoted = dimensions.object && !tagger.objects().groups().iter().any(noted);
-    let skipped = tagger.sink().skipped();
-    Ok(Measured {
-        accesses,
-        skipped,
-        points: known.table.points().to_vec(),
-        keys: tagger.keys(),
-        tallies: tagger.tallies().collect(),
-        counts,
-        tree: tagger.calls().tree().clone(),
-        patterns: tagger.patterns(&feeders),
-        groups: tagger.objects().groups().to_vec(),
-        statics,
+    let (sink, first, edges) = tap.finish();
+    Ok(ReplayedInto {
+        sink,
         first,
-        scopes: Scopes::new(&edges, &[]),
-        names,
-        unnoted,
-        wrappers: args.wrappers.clone(),
-        texts,
-        processes: processes::names(known),
-        hierarchy: chosen.hierarchy,
-        source: chosen.source,
+        edges,
+        accesses,
     })
 }
 
@@ -247,8 +276,33 @@ fn points_of(functions: &[String], names: &Names, points: &[PointInfo]) -> anyho
 }
 
 impl Measured {
+    /// With what a tagger knows of composites.
+    pub fn with_tags<S: AccessSink>(
+        self,
+        tagger: &mut Tagger<S>,
+        args: &TableArgs,
+        by: &[Dimension],
+        known: &Known,
+    ) -> Measured {
+        let feeders = feeders::feeders(known, tagger.unexplained().collect());
+        let noted = |group: &Group| group.objects > 0 && !matches!(group.common, Common::Stack { .. });
+        let unnoted = by.contains(&Dimension::Object) && !tagger.objects().groups().iter().any(noted);
+        Measured {
+            keys: tagger.keys(),
+            tallies: tagger.tallies().collect(),
+            tree: tagger.calls().tree().clone(),
+            patterns: tagger.patterns(&feeders),
+            groups: tagger.objects().groups().to_vec(),
+            unnoted,
+            wrappers: args.wrappers.clone(),
+            texts: Rc::new(known.names.clone()),
+            processes: processes::names(known),
+            ..self
+        }
+    }
+
     /// Of a simulation that counts by reference point and nothing else.
-    pub fn by_point(chosen: Chosen, counts: Vec<LevelCounts>, points: &[PointInfo], names: Names) -> Measured {
+    pub fn by_point(chosen: Chosen, counts: Vec<LevelCounts>, points: &[PointInfo], names: Rc<Names>) -> Measured {
         let key = |point| Key {
             point: Point(point),
             node: Key::NONE,
@@ -271,7 +325,7 @@ impl Measured {
             statics: Statics::default(),
             first: Vec::new(),
             scopes: Scopes::new(&[], &[]),
-            names: Rc::new(names),
+            names,
             unnoted: false,
             wrappers: Vec::new(),
             texts: Rc::default(),
