@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod attach;
 mod demo;
 mod doctor;
 mod dump;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
 fn run(task: Task) -> anyhow::Result<u8> {
     match task {
         Task::Record(args) => record::command(&args),
+        Task::Attach(args) => attach::command(&args),
         Task::Info(args) => info::info(&args),
         Task::Dump(args) => dump::command(&args),
         Task::Sim(args) => sim::command(&args),

@@ -1,6 +1,7 @@
 //! The ways between translated code and the runtime, in assembly.
 //!
 //! - `_start`: the tracer jumps here once, with rdi at the boot page.
+//! - `rt_enter`: a thread of a process that was running already comes here; see `attach`.
 //! - `rt_leave`: translated code leaves through a link; all registers are the target's, but r15.
 //! - `rt_indirect_miss`, `rt_return_miss`: a table entry did not match. They look the target up in
 //!   the map of all heads and go there, or end in `rt_leave`.
@@ -17,6 +18,7 @@ use crate::thread::{Area, Thread, LINK_INDIRECT, LINK_RETURN};
 use core::arch::global_asm;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
+use memtrail_ring::boot::{report, AppState};
 use memtrail_translate::layout;
 
 global_asm!(
@@ -45,6 +47,51 @@ global_asm!(
     "movups gs:[{xmm}+14*16], xmm14",
     "movups gs:[{xmm}+15*16], xmm15",
     ".endm",
+    ".macro LOAD_XMM",
+    "movups xmm0, gs:[{xmm}+0*16]",
+    "movups xmm1, gs:[{xmm}+1*16]",
+    "movups xmm2, gs:[{xmm}+2*16]",
+    "movups xmm3, gs:[{xmm}+3*16]",
+    "movups xmm4, gs:[{xmm}+4*16]",
+    "movups xmm5, gs:[{xmm}+5*16]",
+    "movups xmm6, gs:[{xmm}+6*16]",
+    "movups xmm7, gs:[{xmm}+7*16]",
+    "movups xmm8, gs:[{xmm}+8*16]",
+    "movups xmm9, gs:[{xmm}+9*16]",
+    "movups xmm10, gs:[{xmm}+10*16]",
+    "movups xmm11, gs:[{xmm}+11*16]",
+    "movups xmm12, gs:[{xmm}+12*16]",
+    "movups xmm13, gs:[{xmm}+13*16]",
+    "movups xmm14, gs:[{xmm}+14*16]",
+    "movups xmm15, gs:[{xmm}+15*16]",
+    ".endm",
+    // A thread that was running natively: gs points to its area, and the tracer has its registers
+    // in there, but for the vector registers, which are the target's still.
+    ".globl rt_enter",
+    "rt_enter:",
+    "SAVE_XMM",
+    "mov rsp, gs:[{stack_top}]",
+    "mov rdi, gs:[{this}]",
+    "call rt_entered",
+    "jmp rt_resume",
+    // void rt_park(AppState*): report, with all vector registers the target's. Returns if no tracer
+    // takes the thread away.
+    ".globl rt_park",
+    "rt_park:",
+    "LOAD_XMM",
+    "mov rdx, rdi",
+    "movabs rdi, {report_magic}",
+    "mov esi, {parked}",
+    "mov eax, {report}",
+    "syscall",
+    "ret",
+    // One thread of a process whose threads are all parked comes here, on the boot stack.
+    ".globl rt_departure, rt_boot_stack_top",
+    "rt_departure:",
+    "and rsp, -16",
+    "mov rdi, gs:[{this}]",
+    "call rt_depart",
+    "ud2",
     // Another target had the table's entry. Look the address up in the whole map; flags are kept in
     // ax. Every eighth time the entry is taken over, so that the busier target holds it most of the
     // time.
@@ -156,22 +203,7 @@ global_asm!(
     "call rt_redispatch",
     "jmp rt_resume",
     "2:",
-    "movups xmm0, gs:[{xmm}+0*16]",
-    "movups xmm1, gs:[{xmm}+1*16]",
-    "movups xmm2, gs:[{xmm}+2*16]",
-    "movups xmm3, gs:[{xmm}+3*16]",
-    "movups xmm4, gs:[{xmm}+4*16]",
-    "movups xmm5, gs:[{xmm}+5*16]",
-    "movups xmm6, gs:[{xmm}+6*16]",
-    "movups xmm7, gs:[{xmm}+7*16]",
-    "movups xmm8, gs:[{xmm}+8*16]",
-    "movups xmm9, gs:[{xmm}+9*16]",
-    "movups xmm10, gs:[{xmm}+10*16]",
-    "movups xmm11, gs:[{xmm}+11*16]",
-    "movups xmm12, gs:[{xmm}+12*16]",
-    "movups xmm13, gs:[{xmm}+13*16]",
-    "movups xmm14, gs:[{xmm}+14*16]",
-    "movups xmm15, gs:[{xmm}+15*16]",
+    "LOAD_XMM",
     "mov rsp, gs:[{stack_top}]",
     "mov rax, gs:[{regs}+15*8]",
     "mov gs:[{app_r15}], rax",
@@ -276,6 +308,9 @@ global_asm!(
     clone = const sys::CLONE,
     sigreturn = const sys::RT_SIGRETURN,
     boot_stack = const BOOT_STACK,
+    report = const report::CALL,
+    report_magic = const report::MAGIC,
+    parked = const report::PARKED,
 );
 
 /// Bytes of the stack on which the image begins.
@@ -294,6 +329,24 @@ extern "C" {
     fn rt_syscall(n: usize, args: *const usize) -> isize;
     pub fn rt_clone(flags: usize, stack: u64, ptid: usize, ctid: usize, tls: usize, thread: u64) -> isize;
     pub fn rt_restorer();
+    pub fn rt_enter();
+    pub fn rt_departure();
+    pub fn rt_park(state: *mut AppState);
+    static rt_boot_stack_top: u8;
+}
+
+/// The places that the tracer must know: behind the instruction of the target's system calls, where
+/// such a call is given up, and the stack for a departure.
+pub fn places() -> [u64; 3] {
+    const SYSCALL_BYTES: u64 = 2;
+    // SAFETY: only addresses are taken.
+    unsafe {
+        [
+            address(&rt_syscall_insn) + SYSCALL_BYTES,
+            address(&rt_syscall_abandon),
+            address(&rt_boot_stack_top),
+        ]
+    }
 }
 
 /// The system call did not happen: a signal came first.
