@@ -75,10 +75,20 @@ pub struct Boot {
     /// What one thread runs when all are parked, and its stack.
     pub depart: u64,
     pub depart_stack: u64,
-    /// Behind the instruction of the target's system calls.
+    /// Where a system call of the target's is made, from the last look at what waits to behind the
+    /// instruction, and where a thread goes on whose call is to be given up.
+    pub syscall: u64,
     pub syscall_end: u64,
-    /// Where a thread goes on whose system call is to be given up.
     pub abandon: u64,
+    /// The way back to translated code, which can be begun anew.
+    pub resume: u64,
+    pub resume_end: u64,
+    /// A way between two pieces of translated code that counts as such.
+    pub found: u64,
+    pub found_end: u64,
+    /// The image.
+    pub image: u64,
+    pub image_end: u64,
     /// Offset of a thread's word of waiting things in its area.
     pub waiting: u64,
     /// Offset of the thread's kernel id, 32 bits, there: until it is set the area is not in use.
@@ -112,7 +122,7 @@ pub struct Owned {
 }
 pub const MOST_OWNED: usize = 512;
 
-pub const BOOT_WORDS: usize = 15;
+pub const BOOT_WORDS: usize = 22;
 pub const STATE_WORDS: usize = 26;
 pub const RIP: usize = 16;
 pub const FLAGS: usize = 17;
@@ -137,32 +147,44 @@ impl Boot {
             self.enter,
             self.depart,
             self.depart_stack,
+            self.syscall,
             self.syscall_end,
             self.abandon,
+            self.resume,
+            self.resume_end,
+            self.found,
+            self.found_end,
+            self.image,
+            self.image_end,
             self.waiting,
             self.tid,
         ]
     }
 
     pub fn from_words(words: &[u64; BOOT_WORDS]) -> Boot {
-        let &[version, process, how, threads, bytes, session, room, room_end, enter, depart, depart_stack, syscall_end, abandon, waiting, tid] =
-            words;
         Boot {
-            version,
-            process,
-            how,
-            threads,
-            bytes,
-            session,
-            room,
-            room_end,
-            enter,
-            depart,
-            depart_stack,
-            syscall_end,
-            abandon,
-            waiting,
-            tid,
+            version: words[0],
+            process: words[1],
+            how: words[2],
+            threads: words[3],
+            bytes: words[4],
+            session: words[5],
+            room: words[6],
+            room_end: words[7],
+            enter: words[8],
+            depart: words[9],
+            depart_stack: words[10],
+            syscall: words[11],
+            syscall_end: words[12],
+            abandon: words[13],
+            resume: words[14],
+            resume_end: words[15],
+            found: words[16],
+            found_end: words[17],
+            image: words[18],
+            image_end: words[19],
+            waiting: words[20],
+            tid: words[21],
         }
     }
 }

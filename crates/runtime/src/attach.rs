@@ -22,7 +22,7 @@ use crate::signals::{self, SYNC_MASK};
 use crate::space;
 use crate::sys;
 use crate::thread::{self, Thread};
-use core::mem::offset_of;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use memtrail_ring::boot::{report, AppState, Boot, Owned, FLAGS, MOST_OWNED, RIP};
 use memtrail_ring::{message, record};
 
@@ -56,6 +56,7 @@ fn tell(what: u64, address: u64) {
 /// Prepares a process whose threads all stand still but the one that runs this. All its signals are
 /// blocked, but the synchronous ones.
 pub fn begin(boot: &mut Boot) -> ! {
+    WAS_RUNNING.store(true, Relaxed);
     let mut first: Option<&mut Thread> = None;
     for state in states(boot) {
         let Some(t) = thread(state) else {
@@ -80,11 +81,7 @@ pub fn begin(boot: &mut Boot) -> ! {
     open(t);
     // Notes of the others come after these.
     notes::image(t);
-    [boot.syscall_end, boot.abandon, boot.depart_stack] = entry::places();
-    boot.enter = entry::rt_enter as *const () as u64;
-    boot.depart = entry::rt_departure as *const () as u64;
-    boot.tid = offset_of!(thread::Area, thread.tid) as u64;
-    boot.waiting = offset_of!(thread::Area, mail.waiting) as u64;
+    entry::tell_places(boot);
     tell(report::READY, boot as *const Boot as u64);
     fail(boot)
 }
@@ -102,6 +99,27 @@ fn take_from_kernel(t: &mut Thread) {
 }
 
 const UNREGISTER: usize = 1;
+
+/// Whether the process was running when memtrail came.
+static WAS_RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// rseq as the target sees it. A program that begins under the runtime does without. One that has
+/// begun with it believes in it, and the C library ends it if a new thread is refused: such a
+/// registration is kept here, where the kernel does not see it, until the thread is native.
+pub fn rseq(t: &mut Thread, a: &[u64; 6]) -> isize {
+    let [address, bytes, flags, signature, ..] = *a;
+    if !WAS_RUNNING.load(Relaxed) {
+        return sys::ENOSYS;
+    }
+    let asked = [address, bytes, signature];
+    match (flags as usize, t.rseq) {
+        (0, [0, ..]) => t.rseq = asked,
+        (UNREGISTER, now) if now == asked && address != 0 => t.rseq = [0; 3],
+        (0, now) if now == asked => return sys::EBUSY,
+        _ => return sys::EINVAL,
+    }
+    0
+}
 
 /// Code in the cache is not where a restartable sequence says it is.
 fn register_rseq(t: &Thread, flags: usize) {

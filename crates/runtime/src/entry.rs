@@ -13,12 +13,13 @@
 //!   abandons it: nothing happened yet.
 use crate::cache::heads;
 use crate::frame::{Ucontext, UC_RAX, UC_RBX, UC_RCX, UC_RDX};
+use crate::space;
 use crate::sys;
 use crate::thread::{Area, Thread, LINK_INDIRECT, LINK_RETURN};
 use core::arch::global_asm;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
-use memtrail_ring::boot::{report, AppState};
+use memtrail_ring::boot::{report, AppState, Boot};
 use memtrail_translate::layout;
 
 global_asm!(
@@ -329,24 +330,32 @@ extern "C" {
     fn rt_syscall(n: usize, args: *const usize) -> isize;
     pub fn rt_clone(flags: usize, stack: u64, ptid: usize, ctid: usize, tls: usize, thread: u64) -> isize;
     pub fn rt_restorer();
-    pub fn rt_enter();
-    pub fn rt_departure();
+    fn rt_enter();
+    fn rt_departure();
     pub fn rt_park(state: *mut AppState);
     static rt_boot_stack_top: u8;
 }
 
-/// The places that the tracer must know: behind the instruction of the target's system calls, where
-/// such a call is given up, and the stack for a departure.
-pub fn places() -> [u64; 3] {
+/// Tells the tracer the places that it must know.
+pub fn tell_places(boot: &mut Boot) {
     const SYSCALL_BYTES: u64 = 2;
+    let image = space::image();
     // SAFETY: only addresses are taken.
     unsafe {
-        [
-            address(&rt_syscall_insn) + SYSCALL_BYTES,
-            address(&rt_syscall_abandon),
-            address(&rt_boot_stack_top),
-        ]
+        boot.enter = rt_enter as *const () as u64;
+        boot.depart = rt_departure as *const () as u64;
+        boot.depart_stack = address(&rt_boot_stack_top);
+        boot.syscall = rt_syscall as *const () as u64;
+        boot.syscall_end = address(&rt_syscall_insn) + SYSCALL_BYTES;
+        boot.abandon = address(&rt_syscall_abandon);
+        boot.resume = address(&rt_resume);
+        boot.resume_end = address(&rt_resume_end);
+        boot.found = address(&rt_miss_found);
+        boot.found_end = address(&rt_miss_end);
     }
+    (boot.image, boot.image_end) = (image.start, image.end);
+    boot.tid = offset_of!(Area, thread.tid) as u64;
+    boot.waiting = offset_of!(Area, mail.waiting) as u64;
 }
 
 /// The system call did not happen: a signal came first.

@@ -7,11 +7,15 @@
 //! | the thread is | it is asked by |
 //! |---|---|
 //! | in a system call of the target's that the stop has interrupted | a bit in its area; the call is given up, and begun again when the thread is native |
-//! | in translated code, or in the runtime | a queued SIGTRAP, whose handler in the runtime recovers the state, or takes a note |
+//! | in the runtime | the same bit, which the runtime looks at before it goes back to translated code |
+//! | in translated code | a queued SIGTRAP, whose handler in the runtime recovers the state |
 //! | so young that it has no area yet | nothing: it is stopped again a little later |
 //!
-//! The request may be overheard (the runtime was about to go back to translated code), so a thread
-//! that does not park is stopped and asked again.
+//! The request may be overheard (a handler of the runtime's was about to return to translated code),
+//! so a thread that does not park is stopped and asked again.
+//!
+//! A thread may be about to go on with a system call that the kernel has a note about
+//! (restart_syscall). A handler would make the kernel forget it, so none is run in such a thread.
 //!
 //! **Invariants.**
 //! 1. A SIGTRAP is queued only for a thread that stands still and does not block it: it is delivered
@@ -33,6 +37,9 @@ const NAP: Duration = Duration::from_micros(50);
 /// A thread that has not parked is asked again after this time, and twice that, and so on.
 const FIRST_PATIENCE: Duration = Duration::from_millis(2);
 const LAST_PATIENCE: Duration = Duration::from_millis(100);
+/// As above, of one that is certain to park.
+const CERTAIN: Duration = Duration::from_secs(10);
+const MOST_SPARED: u32 = 1000;
 const RAX: usize = 0;
 const EINTR: i64 = -4;
 const TRAP_BIT: u64 = 1 << (libc::SIGTRAP - 1);
@@ -57,6 +64,8 @@ struct Leaving {
     /// The number of the system call that the kernel has a note about how to go on with, and whether
     /// that note is still there.
     noted: Option<(u64, bool)>,
+    /// How often it was not interrupted.
+    spared: u32,
     parked: Option<(Stopped, AppState)>,
 }
 
@@ -115,6 +124,7 @@ impl Departure {
                 again: Instant::now() + LAST_PATIENCE,
                 patience: FIRST_PATIENCE,
                 noted: None,
+                spared: 0,
                 parked: None,
             };
             self.threads.insert(tid, fresh);
@@ -200,6 +210,8 @@ impl Departure {
         }
         if in_call {
             thread.noted = noted.then_some((regs.orig_rax, true));
+            // It cannot overhear this, and another stop could make the kernel forget its note.
+            thread.again = Instant::now() + CERTAIN;
             set_bit(&mut stopped, regs.gs_base + self.boot.waiting)?;
             regs.rip = self.boot.abandon;
             regs.orig_rax = u64::MAX;
@@ -210,7 +222,29 @@ impl Departure {
             // The runtime's own wait has taken the place of the target's.
             *there = false;
         }
-        if stopped.signal_mask()? & TRAP_BIT == 0 {
+        let b = &self.boot;
+        let in_runtime = (b.image..b.image_end).contains(&regs.rip) && !(b.found..b.found_end).contains(&regs.rip);
+        if in_runtime {
+            set_bit(&mut stopped, regs.gs_base + b.waiting)?;
+            let sensitive = if (b.resume..b.resume_end).contains(&regs.rip) {
+                Some(b.resume)
+            } else if (b.syscall..b.syscall_end).contains(&regs.rip) {
+                Some(b.abandon)
+            } else {
+                None
+            };
+            if let Some(to) = sensitive {
+                regs.rip = to;
+                stopped.set_registers(&regs)?;
+            }
+            return stopped.resume_to_syscall();
+        }
+        let about_to_go_on = regs.rax == libc::SYS_restart_syscall as u64 && thread.spared < MOST_SPARED;
+        if about_to_go_on {
+            // It is in the runtime in no time.
+            thread.spared += 1;
+            thread.again = Instant::now() + NAP;
+        } else if stopped.signal_mask()? & TRAP_BIT == 0 {
             sys::queue(self.pid, tid, libc::SIGTRAP, PARK)?;
         }
         stopped.resume_to_syscall()
