@@ -45,6 +45,8 @@ pub struct Drained {
     pub processes: u32,
     /// Words of records, or words thrown away inside targets.
     pub ring_words: u64,
+    /// Times that threads were not recorded.
+    pub gaps: u64,
     /// Records dropped because a killed thread may not have finished writing them.
     pub lost_tail: u64,
     pub failure: Option<CollectError>,
@@ -174,6 +176,7 @@ impl<'s, S: Sink> Drain<'s, S> {
     pub fn attached(mut self, enough: Option<u64>, pids: Pids) -> Self {
         self.enough = enough;
         self.pids = pids;
+        self.counter.count_gaps();
         self
     }
 
@@ -651,6 +654,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             });
         }
         self.report.counts = self.counter.counts(&self.table);
+        self.report.gaps = self.counter.gaps();
         self.report.threads = self.threads.len() as u32;
         self.report.processes = self.processes.len() as u32;
         let header = self.session.header();

@@ -342,6 +342,7 @@ pub fn totals_of(outcome: &Outcome) -> Totals {
         processes: drained.processes,
         ring_words: drained.ring_words,
         lost_tail: drained.lost_tail,
+        gaps: drained.gaps,
         exit_status: outcome.ended.map(|e| e.status.shell()),
         tsc_hz: outcome.tsc_hz,
         ..Totals::default()

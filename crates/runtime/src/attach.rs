@@ -79,8 +79,9 @@ pub fn begin(boot: &mut Boot) -> ! {
     }
     process::begin(boot.process as u32, u32::MAX, message::LAUNCHED);
     open(t);
-    // Notes of the others come after these.
+    // The first note of all, and those of the others come after these.
     notes::image(t);
+    gap(t, 0, sys::tsc());
     entry::tell_places(boot);
     tell(report::READY, boot as *const Boot as u64);
     fail(boot)
@@ -135,7 +136,6 @@ fn open(t: &mut Thread) {
     buffer::open(t, process::serial());
     process::announce_thread(t);
     buffer::push_state(t);
-    gap(t, 0, sys::tsc());
 }
 
 /// The thread was, or will be, not recorded from one time to another.
@@ -153,6 +153,7 @@ extern "C" fn rt_entered(t: &mut Thread) {
         take_from_kernel(t);
         signals::use_signal_stack(t);
         open(t);
+        gap(t, 0, sys::tsc());
     }
     signals::set_mask(t.first_mask);
     dispatch::go_on(t);
@@ -186,6 +187,7 @@ pub fn park(t: &mut Thread) -> bool {
     register_rseq(t, UNREGISTER);
     signals::use_signal_stack(t);
     open(t);
+    gap(t, 0, sys::tsc());
     signals::set_mask(mask);
     false
 }
