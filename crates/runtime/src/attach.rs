@@ -80,7 +80,7 @@ pub fn begin(boot: &mut Boot) -> ! {
     process::begin(boot.process as u32, u32::MAX, message::LAUNCHED);
     open(t);
     // The first note of all, and those of the others come after these.
-    notes::image(t);
+    notes::image(t, true);
     gap(t, 0, sys::tsc());
     entry::tell_places(boot);
     tell(report::READY, boot as *const Boot as u64);

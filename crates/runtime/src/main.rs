@@ -116,7 +116,7 @@ extern "C" fn rt_boot(boot: &mut Boot) {
     process::announce_thread(t);
     sys::unmap(boot as *const Boot as u64, pages);
     buffer::push_state(t);
-    notes::image(t);
+    notes::image(t, false);
     dispatch::go_on(t);
 }
 
