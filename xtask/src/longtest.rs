@@ -95,9 +95,8 @@ fn attach() -> Outcome {
         ])
         .env("MEMTRAIL_ATTACH_CYCLES", ATTACH_CYCLES);
     match cargo.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("attaching again and again: {status}").into()),
-        Err(error) => Err(format!("cargo cannot be run: {error}").into()),
+        Ok(status) => Ok(status.success()),
+        Err(error) => Err(format!("cargo cannot be run: {error}")),
     }
 }
 

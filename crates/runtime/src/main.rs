@@ -28,6 +28,7 @@
 //! | `rt_boot`: versions differ, or the probe mode is not known | a stale build; nothing of the target has run |
 //! | `rt_boot`, `space::region`, `new_tables`, `fork`: out of memory | the runtime cannot go on without this memory, and has no state to let the target go with |
 //! | `panic`, `fault`, `interrupt`: internal errors | the target's state is not known any more |
+//! | `attach`: the tracer is gone in the middle of attaching or letting go | half of the process is ours |
 //! | `define_block`: block ids used up | 4 billion blocks: records could not be told apart |
 //! | `unsupported`: far branches out of 64-bit code | the target's next instruction cannot be translated |
 //!
