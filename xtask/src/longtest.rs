@@ -45,7 +45,7 @@ pub struct Options {
     /// A minute's worth: programs that need no packages but those of the test command
     #[arg(long, conflicts_with_all = ["write", "names"])]
     pub quick: bool,
-    /// Only these programs
+    /// Only these programs; `attach` attaches to running programs a thousand times each
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 }
@@ -75,7 +75,35 @@ impl Options {
     }
 }
 
+/// `long-test attach`: the tests of attaching, with this many cycles each.
+const ATTACH: &str = "attach";
+const ATTACH_CYCLES: &str = "1000";
+
+/// Attaches to every guest again and again.
+fn attach() -> Outcome {
+    let mut cargo = std::process::Command::new("cargo");
+    cargo
+        .args([
+            "test",
+            "--release",
+            "-p",
+            "memtrail",
+            "--test",
+            "attach",
+            "--",
+            "--nocapture",
+        ])
+        .env("MEMTRAIL_ATTACH_CYCLES", ATTACH_CYCLES);
+    match cargo.status() {
+        Ok(status) => Ok(status.success()),
+        Err(error) => Err(format!("cargo cannot be run: {error}")),
+    }
+}
+
 pub fn run(options: &Options) -> Outcome {
+    if options.names == [ATTACH] {
+        return attach();
+    }
     if options.list {
         CASES
             .iter()

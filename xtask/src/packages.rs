@@ -39,6 +39,9 @@ pub const FOR_TESTS: &[Package] = &[
     ("python3-venv", ""),
     ("python3-dev", ""),
     ("git", "git"),
+    ("strace", "strace"),
+    ("redis-server", "redis-server"),
+    ("redis-tools", "redis-benchmark"),
 ];
 
 /// Is this package there?

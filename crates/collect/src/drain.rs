@@ -45,6 +45,8 @@ pub struct Drained {
     pub processes: u32,
     /// Words of records, or words thrown away inside targets.
     pub ring_words: u64,
+    /// Times that threads were not recorded.
+    pub gaps: u64,
     /// Records dropped because a killed thread may not have finished writing them.
     pub lost_tail: u64,
     pub failure: Option<CollectError>,
@@ -57,6 +59,8 @@ pub(crate) enum Note {
     Watch { pid: i32 },
     /// Draining has failed.
     Failed,
+    /// As many accesses as were wanted have been recorded.
+    Enough,
 }
 
 /// From the supervisor to the drain.
@@ -109,6 +113,28 @@ pub(crate) struct Drain<'s, S> {
     next_nap: Duration,
     notes: Sender<Note>,
     wake: Wake,
+    /// Accesses after which the supervisor is to be told; taken when it was.
+    enough: Option<u64>,
+    pids: Pids,
+}
+
+/// The process ids of an attached target: in its own pid namespace, which the runtime knows, and in
+/// ours.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pids {
+    pub inner: i32,
+    pub outer: i32,
+}
+
+impl Pids {
+    /// What we call the process that calls itself `inner`.
+    pub fn outer(self, inner: i32) -> i32 {
+        if inner == self.inner {
+            self.outer
+        } else {
+            inner
+        }
+    }
 }
 
 impl<'s, S: Sink> Drain<'s, S> {
@@ -141,7 +167,17 @@ impl<'s, S: Sink> Drain<'s, S> {
             next_nap: SHORTEST_NAP,
             notes,
             wake,
+            enough: None,
+            pids: Pids::default(),
         }
+    }
+
+    /// For a target that was attached to: until how many accesses, and who it is.
+    pub fn attached(mut self, enough: Option<u64>, pids: Pids) -> Self {
+        self.enough = enough;
+        self.pids = pids;
+        self.counter.count_gaps();
+        self
     }
 
     /// Runs until told to finish.
@@ -366,7 +402,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             } = &message
             {
                 let mapping = Mapping {
-                    pid: control.pid.load(Ordering::Relaxed),
+                    pid: self.pids.outer(control.pid.load(Ordering::Relaxed) as i32) as u32,
                     addr: *addr,
                     len: *len,
                     offset: *offset,
@@ -449,6 +485,10 @@ impl<'s, S: Sink> Drain<'s, S> {
         let accesses = self.counter.accesses() - before;
         let first = counted.accesses;
         counted.accesses += accesses;
+        if self.enough.is_some_and(|n| self.counter.accesses() >= n) {
+            self.enough = None;
+            self.note(Note::Enough);
+        }
         let head = &control.buffers[index];
         let begin = head.begin.load(Ordering::Relaxed);
         self.sink.records(&Piece {
@@ -614,6 +654,7 @@ impl<'s, S: Sink> Drain<'s, S> {
             });
         }
         self.report.counts = self.counter.counts(&self.table);
+        self.report.gaps = self.counter.gaps();
         self.report.threads = self.threads.len() as u32;
         self.report.processes = self.processes.len() as u32;
         let header = self.session.header();

@@ -10,6 +10,7 @@
 //! Not for: what records mean (that is `memtrail-decode`), files, names, analysis.
 #![deny(unsafe_code)]
 
+mod attach;
 mod build_id;
 #[allow(unsafe_code)] // reads the time stamp counter
 mod clock;
@@ -22,6 +23,7 @@ mod renamed;
 mod session;
 mod supervise;
 
+pub use attach::{attach, Until};
 pub use define::{define, define_in, define_path};
 pub use drain::{CollectError, Drained};
 pub use hooks::Allocators;

@@ -71,6 +71,11 @@ impl Session {
         memory.0.set_len(SESSION_BYTES as u64)?;
         // Opened once more by name, because only such opens are counted for leases: see `shared`.
         let file = File::options().read(true).write(true).open(memory.path())?;
+        Session::of(file, options)
+    }
+
+    /// Makes a session of a file that a target has made for it: empty, and of the right size.
+    pub fn of(file: File, options: &Options) -> io::Result<Session> {
         let session = Session {
             options: *options,
             base: map(&file)?,
@@ -180,6 +185,32 @@ impl Session {
         // SAFETY: as above.
         unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK) };
         Some(false)
+    }
+
+    /// The processes that have the session mapped. Those whose parents have it, too, come last.
+    pub fn sharers(&self) -> io::Result<Vec<i32>> {
+        let inode = rustix::fs::fstat(&self.file)?.st_ino.to_string();
+        let own = std::process::id() as i32;
+        let has_it = |pid: i32| {
+            let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+            let ours = |l: &str| l.contains("/memfd:memtrail-session") && l.split_whitespace().nth(4) == Some(&inode);
+            maps.lines().any(ours)
+        };
+        let pids = std::fs::read_dir("/proc")?.filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok());
+        let pids: Vec<i32> = pids.filter(|&pid| pid != own && has_it(pid)).collect();
+        let parent = |pid: i32| -> Option<i32> {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            status
+                .lines()
+                .find_map(|l| l.strip_prefix("PPid:"))?
+                .trim()
+                .parse()
+                .ok()
+        };
+        let (children, first) = pids
+            .iter()
+            .partition::<Vec<i32>, _>(|&&pid| parent(pid).is_some_and(|p| pids.contains(&p)));
+        Ok([first, children].concat())
     }
 
     /// Tells every target that nobody drains any more, and wakes those that wait for us.

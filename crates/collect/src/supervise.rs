@@ -3,6 +3,7 @@
 //! One thread, the one that launched, does all ptrace and waiting; the drain runs beside it. It
 //! is over when the launched process has ended and no process has the session mapped any more,
 //! or when the user says so, or at once with the launched process if children are not followed.
+use crate::attach::Attachment;
 use crate::clock::Moment;
 use crate::drain::{Drain, Note, Order};
 use crate::renamed::Renamed;
@@ -12,8 +13,8 @@ use memtrail_decode::Sink;
 use memtrail_plan::XsaveTable;
 use memtrail_ring::{collector, request, slot_kind, slot_state};
 use memtrail_tracee::{
-    inject, interrupt, poll_pid, program_is_wrong, seize, wait, Ended, Event, Events, Interrupts, Payload, PidFd,
-    Polled, Serials, Stopped,
+    inject, interrupt, poll_pid, program_is_wrong, seize, wait, Ended, Error, Event, Events, Interrupts, Payload,
+    PidFd, Polled, Serials, Stopped,
 };
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -29,6 +30,12 @@ pub enum Notice {
     Waiting,
     /// Draining failed; the target goes on unrecorded.
     Failed,
+    /// All threads of an attached process are recorded; they stood still this long.
+    Attached { pause: Duration },
+    /// An attached process runs natively again.
+    LetGo { pid: i32, threads: usize, pause: Duration },
+    /// An attached process could not be let go: it runs on under the runtime, unrecorded.
+    Kept { pid: i32, why: String },
     /// How many threads were not recorded because too many were alive at once.
     ThreadsLeftOut(u32),
 }
@@ -40,6 +47,8 @@ pub enum Stop {
     Interrupted,
     /// We were told to terminate.
     Terminated,
+    /// As much has been recorded of an attached process as was wanted.
+    Enough,
 }
 
 /// How a recording went.
@@ -73,22 +82,26 @@ struct Owner {
 
 /// A thread we have seized because it is about to exec.
 #[derive(Clone, Copy, Debug)]
-struct Exec {
-    tid: i32,
+pub(crate) struct Exec {
+    pub(crate) tid: i32,
     owner: Owner,
 }
 
-struct Supervisor<'s> {
-    session: &'s Session,
+pub(crate) struct Supervisor<'s> {
+    pub(crate) session: &'s Session,
     payload: &'s Payload,
     renamed: &'s Renamed,
+    /// The process that was launched; 0 if one was attached to.
     child: i32,
+    pub(crate) attachment: Option<Attachment>,
+    /// As many accesses as were wanted are there.
+    pub(crate) enough: bool,
     ended: Option<Ended>,
-    others: HashMap<i32, PidFd>,
-    execs: Vec<Exec>,
+    pub(crate) others: HashMap<i32, PidFd>,
+    pub(crate) execs: Vec<Exec>,
     orders: Sender<Order>,
     notes: Receiver<Note>,
-    notice: &'s mut dyn FnMut(Notice),
+    pub(crate) notice: &'s mut dyn FnMut(Notice),
 }
 
 /// Injects the runtime into a launched target and records until it is over. Must run on the
@@ -99,18 +112,12 @@ pub fn record<S: Sink>(
     xsave: &XsaveTable,
     sink: &mut S,
     notice: &mut dyn FnMut(Notice),
-) -> Result<Outcome, memtrail_tracee::Error> {
-    let begin = Instant::now();
-    let first = Moment::now();
+) -> Result<Outcome, Error> {
+    let begun = Begun::now();
     let payload = Payload::new(session.file())?;
     let child = target.tid();
     let events = Events::new()?;
-    let _hold = session.hold().map_err(|source| memtrail_tracee::Error::System {
-        call: "set_robust_list",
-        source,
-    })?;
-    let (notes_in, notes) = channel();
-    let (orders, orders_out) = channel();
+    let _hold = hold(session)?;
     let serials = Serials {
         thread: 0,
         process: 0,
@@ -124,48 +131,104 @@ pub fn record<S: Sink>(
         }
         return Err(error);
     }
-    memtrail_tracee::interrupts(Some(&events.wake()));
-    let drain = Drain::new(
-        session,
-        options(session),
-        xsave,
-        sink,
-        &renamed,
-        notes_in,
-        events.wake(),
-    );
-    let mut supervisor = Supervisor {
+    let around = Around {
         session,
         payload: &payload,
         renamed: &renamed,
-        child,
-        ended: None,
-        others: HashMap::new(),
-        execs: Vec::new(),
-        orders,
-        notes,
-        notice,
+        events: &events,
+        begun,
     };
-    let (drained, stopped) = std::thread::scope(|scope| {
-        let drain = scope.spawn(move || drain.run(orders_out));
-        let stopped = supervisor.run(&events);
-        supervisor.order(Order::Finish);
-        (drain.join(), stopped)
-    });
-    // Only now: threads that are told to go on alone write over what the drain was reading.
-    session.abandon();
-    memtrail_tracee::interrupts(None);
-    let left_out = session.header().unrecorded_threads.load(Ordering::Relaxed);
-    if left_out > 0 {
-        (supervisor.notice)(Notice::ThreadsLeftOut(left_out));
-    }
-    Ok(Outcome {
-        drained: drained.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-        ended: supervisor.ended,
-        stopped,
-        wall: begin.elapsed(),
-        tsc_hz: Moment::now().ticks_per_second_since(&first),
+    Ok(around.collect(child, None, xsave, sink, notice))
+}
+
+pub(crate) fn hold(session: &Session) -> Result<crate::session::Hold<'_>, Error> {
+    session.hold().map_err(|source| Error::System {
+        call: "set_robust_list",
+        source,
     })
+}
+
+/// When a recording began.
+pub(crate) struct Begun {
+    at: Instant,
+    first: Moment,
+}
+
+impl Begun {
+    pub fn now() -> Begun {
+        Begun {
+            at: Instant::now(),
+            first: Moment::now(),
+        }
+    }
+}
+
+/// What there is around a target that runs under the runtime.
+pub(crate) struct Around<'s> {
+    pub session: &'s Session,
+    pub payload: &'s Payload,
+    pub renamed: &'s Renamed,
+    pub events: &'s Events,
+    pub begun: Begun,
+}
+
+impl Around<'_> {
+    /// Drains and supervises until it is over.
+    pub fn collect<S: Sink>(
+        self,
+        child: i32,
+        attachment: Option<Attachment>,
+        xsave: &XsaveTable,
+        sink: &mut S,
+        notice: &mut dyn FnMut(Notice),
+    ) -> Outcome {
+        let session = self.session;
+        let (notes_in, notes) = channel();
+        let (orders, orders_out) = channel();
+        memtrail_tracee::interrupts(Some(&self.events.wake()));
+        let options = options(session);
+        let wake = self.events.wake();
+        let mut drain = Drain::new(session, options, xsave, sink, self.renamed, notes_in, wake);
+        if let Some(attachment) = &attachment {
+            drain = drain.attached(attachment.until.accesses, attachment.pids);
+        }
+        let mut supervisor = Supervisor {
+            session,
+            payload: self.payload,
+            renamed: self.renamed,
+            child,
+            attachment,
+            enough: false,
+            ended: None,
+            others: HashMap::new(),
+            execs: Vec::new(),
+            orders,
+            notes,
+            notice,
+        };
+        let (drained, stopped) = std::thread::scope(|scope| {
+            let drain = scope.spawn(move || drain.run(orders_out));
+            supervisor.watch_attached();
+            let stopped = supervisor.run(self.events);
+            supervisor.let_go_of_attached();
+            supervisor.order(Order::Finish);
+            (drain.join(), stopped)
+        });
+        // Only now: threads that are told to go on alone write over what the drain was reading.
+        session.abandon();
+        memtrail_tracee::interrupts(None);
+        let left_out = session.header().unrecorded_threads.load(Ordering::Relaxed);
+        if left_out > 0 {
+            (supervisor.notice)(Notice::ThreadsLeftOut(left_out));
+        }
+        Outcome {
+            drained: drained.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            ended: supervisor.ended,
+            stopped,
+            wall: self.begun.at.elapsed(),
+            tsc_hz: Moment::now().ticks_per_second_since(&self.begun.first),
+        }
+    }
 }
 
 /// Those the runtime translates with.
@@ -198,11 +261,13 @@ impl Supervisor<'_> {
                 (Some(_), _) | (_, Some(_)) => LOOK_FOR_ORPHANS,
                 _ => LOOK,
             };
+            let left = self.attachment.as_ref().and_then(Attachment::time_left);
+            let nap = left.map_or(nap, |left| nap.min(left));
             events.sleep(self.others.values(), nap);
         }
     }
 
-    fn order(&self, order: Order) {
+    pub(crate) fn order(&self, order: Order) {
         // A drain that is gone has failed and said so.
         let _ = self.orders.send(order);
         let header = self.session.header();
@@ -211,6 +276,9 @@ impl Supervisor<'_> {
     }
 
     fn over(&self) -> bool {
+        if self.attachment.is_some() {
+            return self.others.is_empty();
+        }
         if self.ended.is_none() {
             return false;
         }
@@ -221,6 +289,9 @@ impl Supervisor<'_> {
 
     fn stop_wanted(&self, asked: &mut Option<Instant>) -> Option<Stop> {
         let now = Interrupts::now();
+        if let Some(attachment) = &self.attachment {
+            return attachment.stop_wanted(now, self.enough);
+        }
         let patience = if self.ended.is_some() { 1 } else { 2 };
         if now.keyboard >= patience {
             return Some(Stop::Interrupted);
@@ -238,12 +309,19 @@ impl Supervisor<'_> {
         while let Ok(note) = self.notes.try_recv() {
             match note {
                 Note::Watch { pid } => self.watch(pid),
-                Note::Failed => (self.notice)(Notice::Failed),
+                Note::Failed => {
+                    self.enough = true;
+                    (self.notice)(Notice::Failed);
+                }
+                Note::Enough => self.enough = true,
             }
         }
     }
 
     fn watch(&mut self, pid: i32) {
+        if self.attachment.as_ref().is_some_and(|a| a.is_watched(pid)) {
+            return;
+        }
         if pid == self.child {
             if self.ended.is_some() {
                 self.order(Order::Retire { pid, done: None });
@@ -264,6 +342,7 @@ impl Supervisor<'_> {
         for pid in gone {
             self.others.remove(&pid);
             self.execs.retain(|e| e.owner.pid != pid);
+            let pid = self.attachment.as_ref().map_or(pid, |a| a.inner(pid));
             self.order(Order::Retire { pid, done: None });
         }
     }
@@ -326,7 +405,7 @@ impl Supervisor<'_> {
         })
     }
 
-    fn answer(&self, slot: usize, answer: u32) {
+    pub(crate) fn answer(&self, slot: usize, answer: u32) {
         let word = &self.session.control(slot).request;
         word.store(answer, Ordering::Release);
         session::wake(word);
@@ -363,7 +442,8 @@ impl Supervisor<'_> {
     }
 
     fn look_at_tracees(&mut self) {
-        let mut pids = vec![self.child];
+        let mut pids = Vec::new();
+        pids.extend((self.child != 0).then_some(self.child));
         for exec in &self.execs {
             pids.extend([exec.tid, exec.owner.pid]);
         }

@@ -13,7 +13,7 @@ use crate::linear::Linear;
 use crate::points::Points;
 use crate::shape::{as_loop, count, expand, Values};
 use crate::{Block, Counts, Cut, DecodeError, Noted, Table, MOST_ACCESSES};
-use memtrail_model::{Access, AccessSink, Event, Flow, Kind, LoopAccess, LoopRun, Point, Thread, Wants};
+use memtrail_model::{Access, AccessSink, Event, Flow, Kind, LoopAccess, LoopRun, Note, Point, Thread, Wants};
 use memtrail_plan::XsaveTable;
 use memtrail_plan::{PlannedAccess, Shape};
 
@@ -634,6 +634,8 @@ pub struct Counter<'x> {
     counts: Counts,
     /// Executions by outcome, where only their number matters.
     tally: Tally,
+    /// Gaps so far, if they are counted.
+    gaps: Option<u64>,
 }
 
 /// How often executions ended in each way.
@@ -683,7 +685,18 @@ impl<'x> Counter<'x> {
             xsave,
             counts: Counts::default(),
             tally: Tally::default(),
+            gaps: None,
         }
+    }
+
+    /// Counts gaps as well: every note is looked at.
+    pub fn count_gaps(&mut self) {
+        self.gaps = Some(0);
+    }
+
+    /// Gaps so far.
+    pub fn gaps(&self) -> u64 {
+        self.gaps.unwrap_or(0)
     }
 
     /// The numbers of the leaves that were counted since they were forgotten: see
@@ -758,6 +771,16 @@ impl Consumer for Counter<'_> {
     fn passed(&mut self, records: usize) {
         let leaves = &mut self.tally.leaves;
         leaves.resize(leaves.len() + records, NO_LEAF);
+    }
+
+    fn wants_notes(&self) -> bool {
+        self.gaps.is_some()
+    }
+
+    fn noted(&mut self, _thread: Thread, _number: u64, noted: &Noted) {
+        if let (Some(gaps), Noted::Note(Note::Gap { .. })) = (&mut self.gaps, noted) {
+            *gaps += 1;
+        }
     }
 
     #[inline]

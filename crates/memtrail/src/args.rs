@@ -43,6 +43,12 @@ pub enum Task {
         memtrail record --discard --summary times.json -- ls -l"
     )]
     Record(RecordArgs),
+    /// Record a process that is running already, for a while, and let it go as it was.
+    #[command(after_help = "Examples:\n  memtrail attach --seconds 2 1234\n  \
+        memtrail attach --accesses 1000000 -o server.mtr 1234\n\n\
+        Without a limit it ends at ^C, or with the process. Needs the right to trace the process: \
+        the same user, or root.")]
+    Attach(AttachArgs),
     /// What a recording holds.
     Info(InfoArgs),
     /// Print accesses, one a line: thread, instruction, R/W/P, address, size.
@@ -295,6 +301,53 @@ impl RecordArgs {
         let words = std::iter::once("--".into()).chain(command);
         RecordArgs::from_arg_matches(&parser.get_matches_from(words)).expect("it has just been parsed")
     }
+}
+
+#[derive(Debug, ArgGroup)]
+pub struct AttachArgs {
+    /// Where to write the recording [default: memtrail.APP.PID.mtr].
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Overwrite the output file.
+    #[arg(short, long)]
+    pub force: bool,
+    /// Let the process go when at least this many accesses have been recorded.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub accesses: Option<u64>,
+    /// Let the process go after this many seconds.
+    #[arg(long, value_name = "T", value_parser = seconds)]
+    pub seconds: Option<std::time::Duration>,
+    /// Write a line to this file descriptor when all threads are being recorded, and close it.
+    #[arg(long, value_name = "FD", value_parser = clap::value_parser!(i32).range(0..))]
+    pub ready_fd: Option<i32>,
+    /// Attach even if the process has a seccomp filter. A strict filter ends the process.
+    #[arg(long)]
+    pub allow_seccomp: bool,
+    /// How accesses are captured.
+    #[arg(long, value_enum, default_value_t = ProbeMode::Loop)]
+    pub probes: ProbeMode,
+    /// Hash every access while recording, for `check --deep` to compare with.
+    #[arg(long)]
+    pub verify: bool,
+    /// Most memory for compressing, in MB.
+    #[arg(long, value_name = "MB", default_value_t = DEFAULT_MEMORY, value_parser = clap::value_parser!(u32).range(LEAST_MEMORY..=1 << 20))]
+    pub memory: u32,
+    #[command(flatten)]
+    pub objects: ObjectArgs,
+    /// The process.
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: i32,
+}
+
+/// A time in seconds, which may have a fraction.
+fn seconds(text: &str) -> Result<std::time::Duration, String> {
+    let bad = || format!("{text:?} is no time in seconds above 0");
+    let seconds: f64 = text.parse().map_err(|_| bad())?;
+    let time = std::time::Duration::try_from_secs_f64(seconds).map_err(|_| bad())?;
+    if time.is_zero() {
+        return Err(bad());
+    }
+    Ok(time)
 }
 
 #[derive(Debug, ArgGroup)]

@@ -7,6 +7,7 @@
 
 mod args;
 mod calibrate;
+mod attach;
 mod demo;
 mod doctor;
 mod dump;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
 fn run(task: Task) -> anyhow::Result<u8> {
     match task {
         Task::Record(args) => record::command(&args),
+        Task::Attach(args) => attach::command(&args),
         Task::Info(args) => info::info(&args),
         Task::Dump(args) => dump::command(&args),
         Task::Sim(args) => sim::command(&args),

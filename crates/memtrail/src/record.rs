@@ -29,7 +29,7 @@ enum Store {
 }
 
 /// A store that tells how far it is.
-struct Watched<'x> {
+pub struct Watched<'x> {
     store: Store,
     progress: Progress,
     verifier: Option<Verifier<'x>>,
@@ -93,6 +93,7 @@ impl Done {
             (Some(ended), _) => ended.status.shell() as u8,
             (None, Some(Stop::Interrupted)) => 130,
             (None, Some(Stop::Terminated)) => 143,
+            (None, Some(Stop::Enough)) => 0,
             (None, None) => OURS,
         }
     }
@@ -166,28 +167,68 @@ pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
         None
     };
     let target = held.exec()?;
-    let header = header(args, pid, &xsave);
-    let verifier = match args.verify && stores {
-        true => Some(Verifier::new(&xsave)),
-        false => None,
-    };
-    let (store, path) = match output.map(|o| o.start(&header)) {
-        None => (Store::Nowhere, None),
-        Some(Ok((writer, path))) => {
-            let pipeline = Pipeline::new(writer, Limits::of((args.memory as usize) << 20));
-            (Store::File(Box::new(pipeline)), Some(path))
-        }
-        Some(Err(error)) => {
+    let store = match Stored::start(args, pid, output, &xsave) {
+        Ok(store) => store,
+        Err(error) => {
             target.kill();
             return Err(error);
         }
     };
-    let mut watched = Watched {
-        store,
-        progress: Progress::of(pid),
-        verifier,
-    };
-    let outcome = memtrail_collect::record(&session, target, &xsave, &mut watched, &mut notice)?;
+    store.fill(|watched| memtrail_collect::record(&session, target, &xsave, watched, &mut notice))
+}
+
+/// A store that is begun, and where it is.
+pub struct Stored<'x> {
+    watched: Watched<'x>,
+    path: Option<PathBuf>,
+}
+
+impl<'x> Stored<'x> {
+    pub fn start(
+        args: &RecordArgs,
+        pid: i32,
+        output: Option<Output>,
+        xsave: &'x XsaveTable,
+    ) -> anyhow::Result<Stored<'x>> {
+        let verifier = (args.verify && output.is_some()).then(|| Verifier::new(xsave));
+        let (store, path) = match output {
+            None => (Store::Nowhere, None),
+            Some(output) => {
+                let (writer, path) = output.start(&header(args, pid, xsave))?;
+                let pipeline = Pipeline::new(writer, Limits::of((args.memory as usize) << 20));
+                (Store::File(Box::new(pipeline)), Some(path))
+            }
+        };
+        let watched = Watched {
+            store,
+            progress: Progress::of(pid),
+            verifier,
+        };
+        Ok(Stored { watched, path })
+    }
+
+    /// Has `collect` fill it, and finishes it.
+    pub fn fill(
+        self,
+        collect: impl FnOnce(&mut Watched<'x>) -> Result<Outcome, memtrail_tracee::Error>,
+    ) -> anyhow::Result<Done> {
+        let Stored { mut watched, path } = self;
+        let outcome = match collect(&mut watched) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                drop(watched);
+                if let Some(path) = path {
+                    // There is nothing in it.
+                    let _ = std::fs::remove_file(path);
+                }
+                return Err(error.into());
+            }
+        };
+        finish_store(watched, path, outcome)
+    }
+}
+
+fn finish_store(watched: Watched<'_>, path: Option<PathBuf>, outcome: Outcome) -> anyhow::Result<Done> {
     let Watched { store, verifier, .. } = watched;
     let totals = totals_of(&outcome);
     let file = match store {
@@ -286,6 +327,10 @@ pub fn notice(notice: Notice) {
         Notice::ThreadsLeftOut(n) => say::line(format_args!(
             "{n} threads were not recorded: too many were alive at once"
         )),
+        Notice::Attached { .. } | Notice::LetGo { .. } => {}
+        Notice::Kept { pid, why } => say::line(format_args!(
+            "process {pid} could not be let go and runs on under memtrail's runtime, unrecorded: {why}"
+        )),
         Notice::Failed => say::line("recording has stopped; the target goes on unrecorded"),
     }
 }
@@ -297,6 +342,7 @@ pub fn totals_of(outcome: &Outcome) -> Totals {
         processes: drained.processes,
         ring_words: drained.ring_words,
         lost_tail: drained.lost_tail,
+        gaps: drained.gaps,
         exit_status: outcome.ended.map(|e| e.status.shell()),
         tsc_hz: outcome.tsc_hz,
         ..Totals::default()
@@ -366,6 +412,13 @@ fn print_brief(done: &Done) {
         t.processes,
         done.outcome.wall.as_secs_f64(),
     ));
+}
+
+/// Why a recording is not whole.
+pub fn explain_failure(done: &Done) {
+    if let Some(failure) = &done.outcome.drained.failure {
+        explain(failure, done);
+    }
 }
 
 fn explain(failure: &CollectError, done: &Done) {

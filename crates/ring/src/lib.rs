@@ -30,12 +30,13 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
+pub mod boot;
 pub mod hook;
 pub mod message;
 pub mod record;
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memtrail");
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 pub const PAGE: usize = 4096;
 /// Bytes of one buffer. 512 KB: an eighth of the faults of 64 KB, and still in a second-level cache
@@ -242,31 +243,3 @@ pub struct Slot {
 const _: () = assert!(core::mem::size_of::<Session>() <= PAGE);
 const _: () = assert!(core::mem::size_of::<Slot>() <= PAGE);
 const _: () = assert!(MAX_RECORD_WORDS * 4 <= BUFFER_WORDS);
-
-/// What the tracer hands to a freshly injected image, in a page of its own; `rdi` points to it at
-/// the entry. The tracer chooses where image, boot page and session lie, anew for each target.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Boot {
-    pub version: u32,
-    /// Serials for the main thread and the process: new ones at launch, the old ones after exec.
-    pub thread: u32,
-    pub process: u32,
-    /// 1 if the process has exec'ed, 0 if it was launched.
-    pub exec: u32,
-    /// Registers at the moment of injection, in the order of [`BOOT_REGISTERS`].
-    pub registers: [u64; 18],
-    pub fs_base: u64,
-    pub gs_base: u64,
-    /// Where the session file is mapped.
-    pub session: u64,
-    /// Free addresses in which the runtime maps what else it needs.
-    pub room: u64,
-    pub room_end: u64,
-}
-
-/// Order of [`Boot::registers`]: hardware numbers 0–15, then the instruction pointer and the flags.
-pub const BOOT_REGISTERS: [&str; 18] = [
-    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
-    "rip", "rflags",
-];

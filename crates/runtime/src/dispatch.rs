@@ -1,4 +1,5 @@
 //! From where the target is to the translated code that goes on from there.
+use crate::attach;
 use crate::buffer;
 use crate::cache::{Cache, NoCode, Way, CACHE};
 use crate::hooks;
@@ -119,6 +120,9 @@ extern "C" fn rt_redispatch(t: &mut Thread) {
 pub fn go_on(t: &mut Thread) {
     loop {
         signals::deliver_pending(t);
+        if t.mail().is_to_park() && !attach::park(t) {
+            continue;
+        }
         if t.pc & !0xfff == 0xffff_ffff_ff60_0000 {
             vsyscall(t);
             continue;

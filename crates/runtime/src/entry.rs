@@ -1,6 +1,7 @@
 //! The ways between translated code and the runtime, in assembly.
 //!
 //! - `_start`: the tracer jumps here once, with rdi at the boot page.
+//! - `rt_enter`: a thread of a process that was running already comes here; see `attach`.
 //! - `rt_leave`: translated code leaves through a link; all registers are the target's, but r15.
 //! - `rt_indirect_miss`, `rt_return_miss`: a table entry did not match. They look the target up in
 //!   the map of all heads and go there, or end in `rt_leave`.
@@ -12,11 +13,13 @@
 //!   abandons it: nothing happened yet.
 use crate::cache::heads;
 use crate::frame::{Ucontext, UC_RAX, UC_RBX, UC_RCX, UC_RDX};
+use crate::space;
 use crate::sys;
 use crate::thread::{Area, Thread, LINK_INDIRECT, LINK_RETURN};
 use core::arch::global_asm;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
+use memtrail_ring::boot::{report, AppState, Boot};
 use memtrail_translate::layout;
 
 global_asm!(
@@ -45,6 +48,51 @@ global_asm!(
     "movups gs:[{xmm}+14*16], xmm14",
     "movups gs:[{xmm}+15*16], xmm15",
     ".endm",
+    ".macro LOAD_XMM",
+    "movups xmm0, gs:[{xmm}+0*16]",
+    "movups xmm1, gs:[{xmm}+1*16]",
+    "movups xmm2, gs:[{xmm}+2*16]",
+    "movups xmm3, gs:[{xmm}+3*16]",
+    "movups xmm4, gs:[{xmm}+4*16]",
+    "movups xmm5, gs:[{xmm}+5*16]",
+    "movups xmm6, gs:[{xmm}+6*16]",
+    "movups xmm7, gs:[{xmm}+7*16]",
+    "movups xmm8, gs:[{xmm}+8*16]",
+    "movups xmm9, gs:[{xmm}+9*16]",
+    "movups xmm10, gs:[{xmm}+10*16]",
+    "movups xmm11, gs:[{xmm}+11*16]",
+    "movups xmm12, gs:[{xmm}+12*16]",
+    "movups xmm13, gs:[{xmm}+13*16]",
+    "movups xmm14, gs:[{xmm}+14*16]",
+    "movups xmm15, gs:[{xmm}+15*16]",
+    ".endm",
+    // A thread that was running natively: gs points to its area, and the tracer has its registers
+    // in there, but for the vector registers, which are the target's still.
+    ".globl rt_enter",
+    "rt_enter:",
+    "SAVE_XMM",
+    "mov rsp, gs:[{stack_top}]",
+    "mov rdi, gs:[{this}]",
+    "call rt_entered",
+    "jmp rt_resume",
+    // void rt_park(AppState*): report, with all vector registers the target's. Returns if no tracer
+    // takes the thread away.
+    ".globl rt_park",
+    "rt_park:",
+    "LOAD_XMM",
+    "mov rdx, rdi",
+    "movabs rdi, {report_magic}",
+    "mov esi, {parked}",
+    "mov eax, {report}",
+    "syscall",
+    "ret",
+    // One thread of a process whose threads are all parked comes here, on the boot stack.
+    ".globl rt_departure, rt_boot_stack_top",
+    "rt_departure:",
+    "and rsp, -16",
+    "mov rdi, gs:[{this}]",
+    "call rt_depart",
+    "ud2",
     // Another target had the table's entry. Look the address up in the whole map; flags are kept in
     // ax. Every eighth time the entry is taken over, so that the busier target holds it most of the
     // time.
@@ -156,22 +204,7 @@ global_asm!(
     "call rt_redispatch",
     "jmp rt_resume",
     "2:",
-    "movups xmm0, gs:[{xmm}+0*16]",
-    "movups xmm1, gs:[{xmm}+1*16]",
-    "movups xmm2, gs:[{xmm}+2*16]",
-    "movups xmm3, gs:[{xmm}+3*16]",
-    "movups xmm4, gs:[{xmm}+4*16]",
-    "movups xmm5, gs:[{xmm}+5*16]",
-    "movups xmm6, gs:[{xmm}+6*16]",
-    "movups xmm7, gs:[{xmm}+7*16]",
-    "movups xmm8, gs:[{xmm}+8*16]",
-    "movups xmm9, gs:[{xmm}+9*16]",
-    "movups xmm10, gs:[{xmm}+10*16]",
-    "movups xmm11, gs:[{xmm}+11*16]",
-    "movups xmm12, gs:[{xmm}+12*16]",
-    "movups xmm13, gs:[{xmm}+13*16]",
-    "movups xmm14, gs:[{xmm}+14*16]",
-    "movups xmm15, gs:[{xmm}+15*16]",
+    "LOAD_XMM",
     "mov rsp, gs:[{stack_top}]",
     "mov rax, gs:[{regs}+15*8]",
     "mov gs:[{app_r15}], rax",
@@ -276,6 +309,9 @@ global_asm!(
     clone = const sys::CLONE,
     sigreturn = const sys::RT_SIGRETURN,
     boot_stack = const BOOT_STACK,
+    report = const report::CALL,
+    report_magic = const report::MAGIC,
+    parked = const report::PARKED,
 );
 
 /// Bytes of the stack on which the image begins.
@@ -294,6 +330,32 @@ extern "C" {
     fn rt_syscall(n: usize, args: *const usize) -> isize;
     pub fn rt_clone(flags: usize, stack: u64, ptid: usize, ctid: usize, tls: usize, thread: u64) -> isize;
     pub fn rt_restorer();
+    fn rt_enter();
+    fn rt_departure();
+    pub fn rt_park(state: *mut AppState);
+    static rt_boot_stack_top: u8;
+}
+
+/// Tells the tracer the places that it must know.
+pub fn tell_places(boot: &mut Boot) {
+    const SYSCALL_BYTES: u64 = 2;
+    let image = space::image();
+    // SAFETY: only addresses are taken.
+    unsafe {
+        boot.enter = rt_enter as *const () as u64;
+        boot.depart = rt_departure as *const () as u64;
+        boot.depart_stack = address(&rt_boot_stack_top);
+        boot.syscall = rt_syscall as *const () as u64;
+        boot.syscall_end = address(&rt_syscall_insn) + SYSCALL_BYTES;
+        boot.abandon = address(&rt_syscall_abandon);
+        boot.resume = address(&rt_resume);
+        boot.resume_end = address(&rt_resume_end);
+        boot.found = address(&rt_miss_found);
+        boot.found_end = address(&rt_miss_end);
+    }
+    (boot.image, boot.image_end) = (image.start, image.end);
+    boot.tid = offset_of!(Area, thread.tid) as u64;
+    boot.waiting = offset_of!(Area, mail.waiting) as u64;
 }
 
 /// The system call did not happen: a signal came first.

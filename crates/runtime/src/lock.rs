@@ -77,7 +77,7 @@ impl<T, const RANK: u32> Lock<T, RANK> {
             } else if self.state.swap(2, Acquire) == 0 {
                 break;
             } else {
-                sys::futex_wait(&self.state, 2, 100);
+                sys::futex_wait(&self.state, 2, u64::MAX);
             }
         }
         Guard(self)

@@ -28,10 +28,11 @@
 //! | `rt_boot`: versions differ, or the probe mode is not known | a stale build; nothing of the target has run |
 //! | `rt_boot`, `space::region`, `new_tables`, `fork`: out of memory | the runtime cannot go on without this memory, and has no state to let the target go with |
 //! | `panic`, `fault`, `interrupt`: internal errors | the target's state is not known any more |
+//! | `attach`: the tracer is gone in the middle of attaching or letting go | half of the process is ours |
 //! | `define_block`: block ids used up | 4 billion blocks: records could not be told apart |
 //! | `unsupported`: far branches out of 64-bit code | the target's next instruction cannot be translated |
 //!
-//! Module map: `entry` (assembly), `thread`, `process`, `buffer` (rings), `cache` (translated
+//! Module map: `entry` (assembly), `attach` (processes that were running, and letting go), `thread`, `process`, `buffer` (rings), `cache` (translated
 //! code), `dispatch`, `syscalls`, `signals` and `frame` (virtual signals), `notes` and `hooks`
 //! (what the target does to memory as a whole), `space` (where the runtime's own memory lies) and
 //! `mappings` (how the target is kept off it), `maps`, `heap`, `lock`, `sys`.
@@ -40,6 +41,7 @@
 
 extern crate alloc;
 
+mod attach;
 mod buffer;
 mod cache;
 mod dispatch;
@@ -60,16 +62,18 @@ mod syscalls;
 mod thread;
 
 use core::sync::atomic::Ordering::*;
-use memtrail_ring::{self as ring, Boot, Probes};
+use memtrail_ring::boot::{how, Boot};
+use memtrail_ring::{self as ring, Probes};
 
-/// First steps in a new address space; returns into `rt_resume`.
+/// First steps in a new address space; returns into `rt_resume`, unless the process was running
+/// already.
 #[no_mangle]
-extern "C" fn rt_boot(boot: &Boot) {
+extern "C" fn rt_boot(boot: &mut Boot) {
     // SAFETY: the tracer has mapped it there before it jumped to the image.
     unsafe { buffer::use_session_at(boot.session) };
     let s = buffer::session();
-    if boot.version != ring::VERSION || s.magic.load(Relaxed) != ring::MAGIC || s.version.load(Relaxed) != ring::VERSION
-    {
+    let version = ring::VERSION;
+    if boot.version != version.into() || s.magic.load(Relaxed) != ring::MAGIC || s.version.load(Relaxed) != version {
         sys::die(&[b"the runtime and the collector differ in version; rebuild memtrail"]);
     }
     let session = space::Range {
@@ -92,27 +96,28 @@ extern "C" fn rt_boot(boot: &Boot) {
         c.options.max_block = s.max_block.load(Relaxed);
     }
     thread::new_tables();
-    let Some(t) = thread::Thread::new(boot.thread) else {
+    if boot.how == how::ATTACHED {
+        attach::begin(boot);
+    }
+    let state = attach::states(boot)[0];
+    let Some(t) = attach::thread(&state) else {
         sys::die(&[b"out of memory: the kernel refused the first thread's area"]);
     };
-    t.regs.copy_from_slice(&boot.registers[..16]);
-    t.pc = boot.registers[16];
-    t.flags = boot.registers[17];
-    t.fs_base = boot.fs_base;
-    t.app_gs = boot.gs_base;
     thread::set_gs(t.this);
     lock::threads_are_known();
     signals::begin(t);
-    let how = match boot.exec {
-        0 => ring::message::LAUNCHED,
+    signals::set_mask(t.first_mask);
+    let how = match boot.how {
+        how::LAUNCHED => ring::message::LAUNCHED,
         _ => ring::message::EXEC,
     };
-    process::begin(boot.process, u32::MAX, how);
-    buffer::open(t, boot.process);
+    let (process, pages) = (boot.process as u32, boot.bytes as usize);
+    process::begin(process, u32::MAX, how);
+    buffer::open(t, process);
     process::announce_thread(t);
-    sys::unmap(boot as *const Boot as u64, ring::PAGE);
+    sys::unmap(boot as *const Boot as u64, pages);
     buffer::push_state(t);
-    notes::image(t);
+    notes::image(t, false);
     dispatch::go_on(t);
 }
 

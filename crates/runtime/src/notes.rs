@@ -37,14 +37,19 @@ fn write_numbered<const N: usize>(t: &mut Thread, head: u64, number: u64, words:
     buffer::push(t, &record[..2 + N]);
 }
 
-/// A new image: nothing of the one before is left, and this is mapped.
-pub fn image(t: &mut Thread) {
+/// What there was of memory without a file before anybody noted who allocated what.
+const BEFORE: [(&[u8], &[u8]); 2] = [(b"[heap]", b"[heap before attach]"), (b"", b"[memory before attach]")];
+
+/// A new image: nothing of the one before is left, and this is mapped. `was_running`: it is not new.
+pub fn image(t: &mut Thread, was_running: bool) {
     if t.unrecorded {
         return;
     }
     write(t, record::UNMAPPED, [0, u64::MAX]);
     maps::each(&mut |r, path| {
         if !space::is_ours(r.start) {
+            let known = BEFORE.iter().find(|(name, _)| was_running && *name == path);
+            let path = known.map_or(path, |(_, named)| named);
             let protection = r.read as u64 | (r.write as u64) << 1 | (r.exec as u64) << 2;
             mapped(t, r.start, r.end - r.start, protection, path, r.offset);
         }

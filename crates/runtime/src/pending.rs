@@ -14,6 +14,9 @@
 //! is *sent* while the box is full it is dropped, as a second instance of a pending signal is.
 use core::cell::UnsafeCell;
 use core::sync::atomic::{compiler_fence, AtomicU64, Ordering::*};
+use memtrail_ring::boot::PARK_BIT;
+
+const FULL: u64 = 1;
 
 /// A signal taken from the kernel and not yet given to the target.
 #[derive(Clone, Copy)]
@@ -26,14 +29,29 @@ pub struct PendingSignal {
 
 #[repr(C)]
 pub struct SignalBox {
-    /// Not 0: the box is full. The assembly looks at it, too.
+    /// Bit 0: the box is full. [`PARK_BIT`]: the thread is asked to park. The assembly looks at it,
+    /// too, and the tracer sets the second bit of a thread that stands still.
     pub waiting: AtomicU64,
     signal: UnsafeCell<PendingSignal>,
 }
 
 impl SignalBox {
     pub fn is_full(&self) -> bool {
-        self.waiting.load(Relaxed) != 0
+        self.waiting.load(Relaxed) & FULL != 0
+    }
+
+    /// Called by a signal handler: the thread parks before it goes back to translated code.
+    pub fn ask_to_park(&self) {
+        self.waiting.fetch_or(PARK_BIT, Relaxed);
+    }
+
+    pub fn is_to_park(&self) -> bool {
+        self.waiting.load(Relaxed) & PARK_BIT != 0
+    }
+
+    /// The thread goes on after all.
+    pub fn need_not_park(&self) {
+        self.waiting.fetch_and(!PARK_BIT, Relaxed);
     }
 
     /// Called by the signal handler that interrupted the runtime.
@@ -48,7 +66,7 @@ impl SignalBox {
         // it.
         unsafe { self.signal.get().write(signal) };
         compiler_fence(Release);
-        self.waiting.store(1, Relaxed);
+        self.waiting.fetch_or(FULL, Relaxed);
     }
 
     /// Called by the thread's dispatcher.
@@ -63,7 +81,7 @@ impl SignalBox {
         // SAFETY: the box is full, so no handler writes to it.
         let signal = unsafe { self.signal.get().read() };
         compiler_fence(Release);
-        self.waiting.store(0, Relaxed);
+        self.waiting.fetch_and(!FULL, Relaxed);
         Some(signal)
     }
 }

@@ -165,6 +165,11 @@ pub fn is_listed() -> bool {
     PROCESS.lock().slot.is_some()
 }
 
+/// The process's serial.
+pub fn serial() -> u32 {
+    PROCESS.lock().serial
+}
+
 /// Tell the user something, by way of the collector.
 pub fn warn(parts: &[&[u8]]) {
     let text = parts.concat();

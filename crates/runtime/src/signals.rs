@@ -26,6 +26,7 @@ use crate::space;
 use crate::sys;
 use crate::thread::{self, AltStack, Thread, R15, RAX, RCX, RDI, RDX, RSI, RSP, SS_DISABLE};
 use alloc::boxed::Box;
+use memtrail_ring::boot::PARK;
 use memtrail_ring::{self as ring, record};
 use memtrail_translate::{emit_entry, Block, Saved, Settle, Site};
 
@@ -54,6 +55,8 @@ const SA_NODEFER: u64 = 0x4000_0000;
 const SA_RESETHAND: u64 = 0x8000_0000;
 /// In a page fault's error code: it was a write.
 const WRITE_FAULT: u64 = 2;
+/// In a signal's information: it was sent with a value.
+const SI_QUEUE: i32 = -1;
 const SS_ONSTACK: u64 = 1;
 const SS_AUTODISARM: u64 = 1 << 31;
 
@@ -183,7 +186,7 @@ pub fn use_signal_stack(t: &Thread) {
     unsafe { sys::call(sys::SIGALTSTACK, [&ss as *const AltStack as usize, 0, 0, 0, 0, 0]) };
 }
 
-/// First thread of a new image.
+/// First thread of a new image, or of one that was running. Its mask is its caller's affair.
 pub fn begin(t: &mut Thread) {
     let mut all = [Action::default(); 65];
     for n in 1..=64 {
@@ -194,9 +197,40 @@ pub fn begin(t: &mut Thread) {
     for n in SYNC {
         install_ours(n, 0);
     }
-    let mask = set_mask(u64::MAX);
-    t.blocked_sync = mask & SYNC_MASK;
-    set_mask(mask);
+    for n in (1..=64).filter(|&n| SYNC_MASK & bit(n) == 0 && all[n as usize].handler > 1) {
+        install_ours(n, all[n as usize].flags);
+    }
+}
+
+/// Gives all dispositions back to the kernel.
+pub fn give_back(t: &Thread) {
+    let table = actions(t).0.lock();
+    for n in (1..=64).filter(|&n| n != 9 && n != 19) {
+        kernel_action(n, Some(&table[n as usize]), None);
+    }
+}
+
+/// The kernel's alternate stack is the target's again.
+pub fn give_back_signal_stack(t: &Thread) {
+    let ss = t.altstack;
+    // SAFETY: what the target had set itself; the runtime does not run on it.
+    unsafe { sys::call(sys::SIGALTSTACK, [&ss as *const AltStack as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// The alternate stack that the kernel has, before ours is used.
+pub fn kernel_signal_stack() -> AltStack {
+    let mut ss = AltStack::default();
+    // SAFETY: filled by the kernel.
+    unsafe { sys::call(sys::SIGALTSTACK, [0, &mut ss as *mut AltStack as usize, 0, 0, 0, 0]) };
+    ss.flags &= 0xffff_ffff;
+    ss
+}
+
+/// Blocks everything, even what the runtime needs.
+pub fn block_all() {
+    let all = u64::MAX;
+    // SAFETY: the word is ours.
+    unsafe { sys::call(sys::RT_SIGPROCMASK, [2, &all as *const u64 as usize, 0, 8, 0, 0]) };
 }
 
 fn in_runtime(pc: u64) -> bool {
@@ -211,6 +245,20 @@ extern "C" fn on_signal(n: u32, info: *mut [u64; 16], uc: *mut Ucontext) {
     let code = (info[1] as u32) as i32;
     let synchronous = SYNC_MASK & bit(n) != 0 && code > 0;
     let found = entry::in_found_miss(uc.rip);
+    if n == SIGTRAP && code == SI_QUEUE && info[3] == PARK {
+        // SAFETY: the box of the thread that runs this handler.
+        unsafe { (*thread::here()).mail.ask_to_park() };
+        if in_runtime(uc.rip) && !found {
+            return leave_sensitive_place(uc);
+        }
+        // SAFETY: as below.
+        let t = unsafe { &mut (*thread::here()).thread };
+        if found {
+            entry::finish_miss(t, uc);
+        }
+        interrupt(t, &CACHE.lock(), uc);
+        return leave_to_dispatch(uc);
+    }
     if in_runtime(uc.rip) && !found {
         return if synchronous {
             fault_in_runtime(n, info, uc)
@@ -236,13 +284,18 @@ extern "C" fn on_signal(n: u32, info: *mut [u64; 16], uc: *mut Ucontext) {
     }
 }
 
-/// The runtime was interrupted: the signal must wait. Nothing of the thread but its box is looked
-/// at.
-fn interrupt_runtime(n: u32, info: &[u64; 16], uc: &mut Ucontext) {
+/// The runtime was interrupted, and something waits: it must not miss that.
+fn leave_sensitive_place(uc: &mut Ucontext) {
     match entry::place(uc.rip) {
         entry::Place::Resuming(to) | entry::Place::BeforeSyscall(to) => uc.rip = to,
         entry::Place::Elsewhere => {}
     }
+}
+
+/// The runtime was interrupted: the signal must wait. Nothing of the thread but its box is looked
+/// at.
+fn interrupt_runtime(n: u32, info: &[u64; 16], uc: &mut Ucontext) {
+    leave_sensitive_place(uc);
     let signal = PendingSignal {
         number: n,
         info: *info,

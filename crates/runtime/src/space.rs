@@ -15,13 +15,14 @@
 //! lock is held from the look at the list until the system call that relied on it has returned.
 use crate::lock::{rank, Guard, Lock};
 use crate::sys;
+use memtrail_ring::boot::{Owned, MOST_OWNED};
 
 /// Bytes of address space that are taken at once.
 const SLAB: u64 = 64 << 20;
 /// Between two regions, without permissions: running out of one must not end in the next.
 const GAP: u64 = 64 << 10;
 /// Neighbours are joined, so that few entries go a long way.
-const MOST_RANGES: usize = 512;
+const MOST_RANGES: usize = MOST_OWNED;
 /// Closed regions that are kept to be opened again.
 const MOST_CLOSED: usize = 64;
 
@@ -200,6 +201,15 @@ pub fn map_at(start: u64, bytes: u64, prot: usize) -> Option<u64> {
 /// Whether `start` is an address of ours.
 pub fn is_ours(start: u64) -> bool {
     SPACE.lock().first_in(start, start + 1).is_some()
+}
+
+/// What is ours, for the tracer to unmap.
+pub fn list(to: &mut Owned) {
+    let space = SPACE.lock();
+    to.count = space.count as u64;
+    for (to, r) in to.ranges.iter_mut().zip(&space.owned[..space.count]) {
+        *to = [r.start, r.end];
+    }
 }
 
 /// Nobody maps or unmaps anything of ours while this lives.

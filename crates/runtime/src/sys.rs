@@ -37,6 +37,7 @@ pub const TKILL: usize = 200;
 pub const TIME: usize = 201;
 pub const FUTEX: usize = 202;
 pub const REMAP_FILE_PAGES: usize = 216;
+pub const CLOCK_GETTIME: usize = 228;
 pub const EXIT_GROUP: usize = 231;
 pub const TGKILL: usize = 234;
 pub const PREADV: usize = 295;
@@ -47,6 +48,7 @@ pub const PREADV2: usize = 327;
 pub const PKEY_MPROTECT: usize = 329;
 pub const RSEQ: usize = 334;
 pub const CLONE3: usize = 435;
+pub const FUTEX_WAITV: usize = 449;
 pub const MSEAL: usize = 462;
 
 pub const EPERM: isize = -1;
@@ -55,6 +57,7 @@ pub const ENOMEM: isize = -12;
 pub const ESRCH: isize = -3;
 pub const EINTR: isize = -4;
 pub const EFAULT: isize = -14;
+pub const EBUSY: isize = -16;
 pub const EEXIST: isize = -17;
 pub const EINVAL: isize = -22;
 pub const ENOSYS: isize = -38;
@@ -142,16 +145,34 @@ pub fn exit_group(status: i32) -> ! {
     }
 }
 
-/// Wait while `*word == seen`, at most `millis`. Shared between processes.
+/// Wait while `*word == seen`, at most `millis` (`u64::MAX`: for ever). Shared between processes.
+///
+/// By futex_waitv where there is one: a futex wait with a limit that is interrupted makes the kernel
+/// forget how to go on with a system call of the target's that was interrupted before.
 pub fn futex_wait(word: &core::sync::atomic::AtomicU32, seen: u32, millis: u64) {
-    let t = [millis / 1000, millis % 1000 * 1_000_000];
-    // SAFETY: `word` is valid for the call; the time lives on our stack.
-    unsafe {
-        call(
-            FUTEX,
-            [word.as_ptr() as usize, 0, seen as usize, t.as_ptr() as usize, 0, 0],
-        )
+    const SIZE_32: u64 = 2;
+    const MONOTONIC: usize = 1;
+    let (at, seen) = (word.as_ptr() as usize, seen as usize);
+    if millis == u64::MAX {
+        // SAFETY: `word` is valid for the call.
+        unsafe { call(FUTEX, [at, 0, seen, 0, 0, 0]) };
+        return;
+    }
+    let mut until = [0u64; 2];
+    let waiter = [seen as u64, at as u64, SIZE_32];
+    // SAFETY: all that is pointed to is ours and lives for the calls.
+    let r = unsafe {
+        call(CLOCK_GETTIME, [MONOTONIC, until.as_mut_ptr() as usize, 0, 0, 0, 0]);
+        let nanos = until[1] + millis % 1000 * 1_000_000;
+        until = [until[0] + millis / 1000 + nanos / 1_000_000_000, nanos % 1_000_000_000];
+        let waiters = waiter.as_ptr() as usize;
+        call(FUTEX_WAITV, [waiters, 1, 0, until.as_ptr() as usize, MONOTONIC, 0])
     };
+    if r == ENOSYS || r == EPERM {
+        let limit = [millis / 1000, millis % 1000 * 1_000_000];
+        // SAFETY: as above.
+        unsafe { call(FUTEX, [at, 0, seen, limit.as_ptr() as usize, 0, 0]) };
+    }
 }
 
 pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {

@@ -1,4 +1,5 @@
 //! The target's system calls: most pass through, some must not.
+use crate::attach;
 use crate::buffer::{self, session};
 use crate::cache::{ANY_GUARDED, CACHE, GIVEN_UP};
 use crate::entry::{self, app_syscall, ABANDONED};
@@ -47,9 +48,9 @@ pub fn run(t: &mut Thread) {
         sys::CLONE => clone(t, a[0], a[1], a[2], a[3], a[4]),
         sys::FORK => clone(t, 17, 0, 0, 0, 0),
         sys::VFORK => clone(t, 17 | CLONE_VM | CLONE_VFORK, 0, 0, 0, 0),
-        // The C library falls back to clone, and does without rseq: code in the cache is not where
-        // a restartable sequence says it is.
-        sys::CLONE3 | sys::RSEQ => sys::ENOSYS,
+        // The C library falls back to clone.
+        sys::CLONE3 => sys::ENOSYS,
+        sys::RSEQ => attach::rseq(t, &a),
         sys::EXECVE | sys::EXECVEAT => exec(t, n, &a),
         sys::EXIT => return exit_thread(t, a[0]),
         sys::EXIT_GROUP => {

@@ -16,7 +16,7 @@ use crate::space;
 use crate::sys;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
-use memtrail_ring as ring;
+use memtrail_ring::{self as ring, boot::AppState};
 use memtrail_translate::layout;
 
 pub const RAX: usize = 0;
@@ -105,6 +105,10 @@ pub struct Thread {
     pub one_shot: bool,
     /// Calls of hooked functions that are under way.
     pub calls: hooks::Calls,
+    /// The area for restartable sequences that was registered when the process was attached to.
+    pub rseq: [u64; 3],
+    /// Its state when it parks.
+    pub parked: AppState,
 }
 
 /// What lies at the beginning of a thread's memory.

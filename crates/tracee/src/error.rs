@@ -29,6 +29,10 @@ pub enum Error {
     UnexpectedStop { pid: i32, status: i32 },
     #[error("process {pid} leaves no room in its address space for memtrail's runtime")]
     NoRoom { pid: i32 },
+    #[error("memtrail's runtime could not begin in the target: {why}")]
+    Runtime { why: String },
+    #[error("{0}")]
+    Refused(#[from] crate::Refusal),
     #[error("the runtime image is damaged: {0}")]
     BadImage(&'static str),
 }

@@ -9,7 +9,8 @@ use crate::place::Place;
 use crate::remote::Remote;
 use crate::stopped::{wait, Event, Stopped};
 use crate::{sys, Error, IMAGE};
-use memtrail_ring::{Boot, PAGE, SESSION_BYTES, VERSION};
+use memtrail_ring::boot::{how, state_offset, AppState, Boot};
+use memtrail_ring::{PAGE, SESSION_BYTES, VERSION};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::Write;
@@ -81,6 +82,7 @@ fn prepare(target: &mut Stopped, payload: &Payload, serials: Serials) -> Result<
     let place = Place::find(target.tid(), payload.image.span())?;
     let file = payload.placed_at(place.image)?;
     let mut remote = Remote::begin(target)?;
+    let mask = remote.mask();
     map_anonymous(&mut remote, place.boot, PAGE as u64)?;
     let image = open(&mut remote, place.boot, file, libc::O_RDONLY)?;
     for segment in &payload.image.segments {
@@ -98,7 +100,22 @@ fn prepare(target: &mut Stopped, payload: &Payload, serials: Serials) -> Result<
     )?;
     remote.call("close", libc::SYS_close, [session, 0, 0, 0, 0, 0])?;
     let saved = *remote.saved();
-    remote.write(place.boot, &boot_page(&saved, serials, &place))?;
+    let boot = Boot {
+        version: VERSION.into(),
+        process: serials.process.into(),
+        how: if serials.exec { how::EXEC } else { how::LAUNCHED },
+        threads: 1,
+        bytes: PAGE as u64,
+        session: place.session,
+        room: place.room,
+        room_end: place.room_end,
+        ..Boot::default()
+    };
+    let state = AppState {
+        thread: serials.thread.into(),
+        ..app_state(&saved, mask)
+    };
+    remote.write(place.boot, &boot_pages(&boot, &[state]))?;
     let signal = remote.end()?;
     let mut regs = saved;
     regs.rip = place.image + payload.image.entry;
@@ -127,7 +144,7 @@ fn finish_exec(target: &Stopped) -> Result<(), Error> {
     }
 }
 
-fn map(
+pub(crate) fn map(
     remote: &mut Remote,
     addr: u64,
     bytes: u64,
@@ -147,7 +164,7 @@ fn map(
     })
 }
 
-fn map_anonymous(remote: &mut Remote, addr: u64, bytes: u64) -> Result<(), Error> {
+pub(crate) fn map_anonymous(remote: &mut Remote, addr: u64, bytes: u64) -> Result<(), Error> {
     let prot = libc::PROT_READ | libc::PROT_WRITE;
     map(remote, addr, bytes, prot, ANONYMOUS, (NO_FILE, 0))
 }
@@ -179,46 +196,41 @@ fn open(remote: &mut Remote, page: u64, fd: RawFd, flags: i32) -> Result<u64, Er
     remote.call("open", libc::SYS_open, [page, flags, 0, 0, 0, 0])
 }
 
-/// The boot page's bytes: [`Boot`] in the target's (our own) layout, the rest zero.
-fn boot_page(regs: &libc::user_regs_struct, serials: Serials, place: &Place) -> Vec<u8> {
-    let registers = [
-        regs.rax,
-        regs.rcx,
-        regs.rdx,
-        regs.rbx,
-        regs.rsp,
-        regs.rbp,
-        regs.rsi,
-        regs.rdi,
-        regs.r8,
-        regs.r9,
-        regs.r10,
-        regs.r11,
-        regs.r12,
-        regs.r13,
-        regs.r14,
-        regs.r15,
-        regs.rip,
-        regs.eflags,
-    ];
-    let mut page = Vec::with_capacity(PAGE);
-    for half in [VERSION, serials.thread, serials.process, serials.exec.into()] {
-        page.extend_from_slice(&half.to_le_bytes());
-    }
-    let bases = [regs.fs_base, regs.gs_base];
-    let places = [place.session, place.room, place.room_end];
-    for word in registers.iter().chain(&bases).chain(&places) {
-        page.extend_from_slice(&word.to_le_bytes());
-    }
-    debug_assert_eq!(page.len(), std::mem::size_of::<Boot>());
-    page.resize(PAGE, 0);
-    page
+/// The boot pages' bytes.
+pub(crate) fn boot_pages(boot: &Boot, states: &[AppState]) -> Vec<u8> {
+    let words = boot.words().into_iter().chain(states.iter().flat_map(AppState::words));
+    let mut pages: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    debug_assert_eq!(pages.len(), state_offset(states.len()));
+    pages.resize(boot.bytes as usize, 0);
+    pages
 }
 
-// The bytes above are laid out by hand; these tie them to the type.
-const _: () = assert!(std::mem::offset_of!(Boot, registers) == 16);
-const _: () = assert!(std::mem::offset_of!(Boot, fs_base) == 16 + 18 * 8);
-const _: () = assert!(std::mem::offset_of!(Boot, session) == 16 + 20 * 8);
-const _: () = assert!(std::mem::offset_of!(Boot, room) == 16 + 21 * 8);
-const _: () = assert!(std::mem::offset_of!(Boot, room_end) == 16 + 22 * 8);
-const _: () = assert!(std::mem::size_of::<Boot>() == 16 + 23 * 8);
+/// What is at hand of a thread's state in its registers.
+pub(crate) fn app_state(regs: &libc::user_regs_struct, mask: u64) -> AppState {
+    AppState {
+        registers: [
+            regs.rax,
+            regs.rcx,
+            regs.rdx,
+            regs.rbx,
+            regs.rsp,
+            regs.rbp,
+            regs.rsi,
+            regs.rdi,
+            regs.r8,
+            regs.r9,
+            regs.r10,
+            regs.r11,
+            regs.r12,
+            regs.r13,
+            regs.r14,
+            regs.r15,
+            regs.rip,
+            regs.eflags,
+        ],
+        fs_base: regs.fs_base,
+        gs_base: regs.gs_base,
+        mask,
+        ..AppState::default()
+    }
+}

@@ -15,26 +15,32 @@
 //!
 //! Not for: rings, records, files. This crate knows the session only as a file descriptor.
 
+mod attach;
 mod cpu;
 mod doctor;
 mod error;
 mod image;
 mod inject;
 mod launch;
+mod leave;
 mod place;
 mod process;
+mod refuse;
 mod remote;
 mod signals;
 mod started;
 mod stopped;
 mod sys;
 
+pub use attach::{inner_pid, Attached, Grip};
 pub use cpu::xsave_table;
 pub use doctor::{examine, Finding, Verdict};
 pub use error::Error;
 pub use inject::{inject, Payload, Serials};
 pub use launch::{launch, program_is_wrong, run_native, survive_file_limit, Command, Held, Unfit};
-pub use process::{keep_freed_memory, poll_pid, Ended, Events, PidFd, Polled, Usage, Wake};
+pub use leave::{leave, Left};
+pub use process::{keep_freed_memory, poll_pid, tell_and_close, Ended, Events, PidFd, Polled, Usage, Wake};
+pub use refuse::{refusal, Refusal};
 pub use signals::{interrupts, Interrupts};
 pub use started::{started, Started};
 pub use stopped::{interrupt, seize, wait, Event, Status, Stopped};

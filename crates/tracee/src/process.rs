@@ -171,6 +171,16 @@ fn drain(fd: i32) {
     while unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) } > 0 {}
 }
 
+/// Writes to a descriptor that our caller has left us for this, and closes it. A reader that is gone
+/// is none of our business.
+pub fn tell_and_close(fd: i32, bytes: &[u8]) {
+    // SAFETY: pointer and length describe `bytes`; who named the descriptor gave it away.
+    unsafe {
+        libc::write(fd, bytes.as_ptr().cast(), bytes.len());
+        libc::close(fd);
+    }
+}
+
 /// Lets the C library keep memory that was freed instead of giving it back to the system. Pieces of
 /// a recording take and free megabytes all the time, and pages that are given back must be zeroed
 /// by the kernel before they come again: that took as long as decoding them.

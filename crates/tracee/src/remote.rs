@@ -1,8 +1,9 @@
 //! System calls in the name of a stopped target.
 //!
-//! **Idea.** Two bytes at the program counter become `syscall`; the thread runs from system-call
-//! stop to system-call stop, never through a SIGTRAP, so no signal disposition of the target is
-//! touched. All signals are blocked meanwhile; a SIGSTOP that gets through is remembered.
+//! **Idea.** A `syscall` instruction that the target has already is used, if one was found; else two
+//! bytes at the program counter become one. The thread runs from system-call stop to system-call
+//! stop, never through a SIGTRAP, so no signal disposition of the target is touched. All signals are
+//! blocked meanwhile; a SIGSTOP that gets through is remembered.
 //!
 //! **Invariant.** When [`Remote`] ends, code bytes, registers and signal mask are what they were.
 use crate::stopped::{wait, Event, Stopped};
@@ -16,7 +17,9 @@ const ALL_BLOCKED: u64 = u64::MAX;
 pub(crate) struct Remote<'t> {
     target: &'t mut Stopped,
     saved: libc::user_regs_struct,
-    code: [u8; 2],
+    /// Where the instruction is, and what was there if it is ours.
+    at: u64,
+    code: Option<[u8; 2]>,
     mask: u64,
     /// A signal that arrived all the same, to be delivered when the target goes on.
     held_signal: i32,
@@ -27,12 +30,27 @@ impl<'t> Remote<'t> {
     /// Begins at a stop from which the target returns straight to user code.
     pub fn begin(target: &'t mut Stopped) -> Result<Remote<'t>, Error> {
         let saved = target.registers()?;
+        Remote::with(target, saved, None)
+    }
+
+    /// As [`Remote::begin`], with a `syscall` instruction of the target's own, if there is one.
+    /// `saved` is what the registers will be in the end.
+    pub fn with(target: &'t mut Stopped, saved: libc::user_regs_struct, own: Option<u64>) -> Result<Remote<'t>, Error> {
         let mask = target.signal_mask()?;
-        let mut code = [0; 2];
-        target.read(saved.rip, &mut code)?;
+        let code = match own {
+            Some(_) => None,
+            None => {
+                let mut code = [0; 2];
+                target.read(saved.rip, &mut code)?;
+                Some(code)
+            }
+        };
         target.set_signal_mask(ALL_BLOCKED)?;
-        target.write(saved.rip, &SYSCALL)?;
+        if code.is_some() {
+            target.write(saved.rip, &SYSCALL)?;
+        }
         Ok(Remote {
+            at: own.unwrap_or(saved.rip),
             target,
             saved,
             code,
@@ -47,6 +65,11 @@ impl<'t> Remote<'t> {
         &self.saved
     }
 
+    /// The signals that the program blocks.
+    pub fn mask(&self) -> u64 {
+        self.mask
+    }
+
     pub fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Error> {
         self.target.write(addr, bytes)
     }
@@ -55,6 +78,7 @@ impl<'t> Remote<'t> {
     pub fn call(&mut self, name: &'static str, number: libc::c_long, args: [u64; 6]) -> Result<u64, Error> {
         let mut regs = self.saved;
         regs.rax = number as u64;
+        regs.rip = self.at;
         regs.orig_rax = u64::MAX;
         [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9] = args;
         self.target.set_registers(&regs)?;
@@ -101,7 +125,9 @@ impl<'t> Remote<'t> {
             return Ok(());
         }
         self.ended = true;
-        self.target.write(self.saved.rip, &self.code)?;
+        if let Some(code) = self.code {
+            self.target.write(self.at, &code)?;
+        }
         self.target.set_signal_mask(self.mask)?;
         let mut regs = self.saved;
         // No system call is in progress: the kernel must not restart one.

@@ -9,6 +9,8 @@ use std::os::unix::fs::FileExt;
 /// Options for every seized thread: exec events, and system-call stops told apart from SIGTRAP.
 const OPTIONS: i32 = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESYSGOOD;
 const SIGNAL_MASK_BYTES: usize = 8;
+/// More than any processor has.
+const MOST_EXTENDED: usize = 64 << 10;
 
 /// How a thread or process ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +84,17 @@ pub fn wait(tid: i32) -> Result<Event, Error> {
     }
 }
 
+/// As [`wait`], but looks once: `None` if nothing has happened.
+pub(crate) fn look(tid: i32) -> Result<Option<Event>, Error> {
+    match sys::waitpid(tid, libc::WNOHANG) {
+        Ok(found) => Ok(found.map(|(who, status)| Event::from_raw(who, status))),
+        Err(source) => Err(Error::System {
+            call: "waitpid",
+            source,
+        }),
+    }
+}
+
 impl Event {
     pub(crate) fn from_raw(tid: i32, status: i32) -> Event {
         if let Some(ended) = Status::from_raw(status) {
@@ -144,6 +157,47 @@ impl Stopped {
         Ok(())
     }
 
+    /// The extended registers (x87, vector, mask), as the kernel keeps them.
+    pub(crate) fn extended(&self) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; MOST_EXTENDED];
+        let length = self.extended_set("PTRACE_GETREGSET", libc::PTRACE_GETREGSET, &mut bytes)?;
+        bytes.truncate(length);
+        Ok(bytes)
+    }
+
+    pub(crate) fn set_extended(&self, bytes: &mut [u8]) -> Result<(), Error> {
+        let set = self.extended_set("PTRACE_SETREGSET", libc::PTRACE_SETREGSET, bytes);
+        set.map(|_| ())
+    }
+
+    fn extended_set(&self, call: &'static str, request: libc::c_uint, bytes: &mut [u8]) -> Result<usize, Error> {
+        const NT_X86_XSTATE: usize = 0x202;
+        let mut vector = libc::iovec {
+            iov_base: bytes.as_mut_ptr().cast(),
+            iov_len: bytes.len(),
+        };
+        // SAFETY: both requests stay within the vector, which describes `bytes`.
+        let r = unsafe { libc::ptrace(request, self.tid, NT_X86_XSTATE, &mut vector) };
+        if r == -1 {
+            return Err(Error::system(call));
+        }
+        Ok(vector.iov_len)
+    }
+
+    /// The area for restartable sequences that the thread has registered: address, bytes and
+    /// signature, or zeros. None before Linux 5.13, which cannot tell.
+    pub(crate) fn rseq(&self) -> [u64; 3] {
+        const GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+        let mut words = [0u64; 3];
+        let bytes = std::mem::size_of_val(&words);
+        // SAFETY: the kernel writes at most so many bytes to `words`.
+        let r = unsafe { libc::ptrace(GET_RSEQ_CONFIGURATION, self.tid, bytes, words.as_mut_ptr()) };
+        if r < 0 || words[0] == 0 {
+            return [0; 3];
+        }
+        [words[0], words[1] & 0xffff_ffff, words[1] >> 32]
+    }
+
     fn memory(&mut self) -> Result<&File, Error> {
         if self.memory.is_none() {
             let file = File::options()
@@ -187,7 +241,13 @@ impl Stopped {
 
     /// Lets it run to the next system-call stop.
     pub(crate) fn resume_to_syscall(&self) -> Result<(), Error> {
-        sys::ptrace("PTRACE_SYSCALL", libc::PTRACE_SYSCALL, self.tid, 0, 0)
+        self.deliver_to_syscall(0)
+    }
+
+    /// As above, delivering `signal` if not 0.
+    pub(crate) fn deliver_to_syscall(&self, signal: i32) -> Result<(), Error> {
+        let signal = signal as usize;
+        sys::ptrace("PTRACE_SYSCALL", libc::PTRACE_SYSCALL, self.tid, 0, signal)
     }
 
     /// Leaves a group-stopped thread stopped, but lets it hear SIGCONT.

@@ -90,3 +90,18 @@ pub(crate) fn kill(pid: i32, signal: i32) {
     // SAFETY: kill takes two numbers; a target that is gone already is no error here.
     unsafe { libc::kill(pid, signal) };
 }
+
+/// Sends a signal with a value to one thread of another process.
+pub(crate) fn queue(pid: i32, tid: i32, signal: i32, value: u64) -> Result<(), Error> {
+    // siginfo: number, error, code; sender; value.
+    let mut info = [0u64; 16];
+    info[0] = signal as u64;
+    info[1] = libc::SI_QUEUE as u32 as u64;
+    info[3] = value;
+    // SAFETY: the kernel reads the 128 bytes of `info`.
+    let r = unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, tid, signal, info.as_ptr()) };
+    if r == -1 {
+        return Err(Error::system("rt_tgsigqueueinfo"));
+    }
+    Ok(())
+}
