@@ -40,6 +40,10 @@ pub enum Task {
         memtrail record --discard --summary times.json -- ls -l"
     )]
     Record(RecordArgs),
+    /// Merge recordings of ranks to one, and what their threads have in common.
+    #[command(after_help = "Examples:\n  memtrail merge rank0.mtr rank1.mtr -o job.mtr\n  \
+        memtrail merge threads.mtr -o small.mtr")]
+    Merge(MergeArgs),
     /// What a recording holds.
     Info(InfoArgs),
     /// Print accesses, one a line: thread, instruction, R/W/P, address, size.
@@ -208,7 +212,8 @@ impl FromStr for NamedFunction {
 
 #[derive(Clone, Debug, ArgGroup)]
 pub struct RecordArgs {
-    /// Where to write the recording [default: memtrail.APP.PID.mtr].
+    /// Where to write the recording [default: memtrail.APP.PID.mtr]; of a parallel job one file for
+    /// all ranks, or one for each if the name has %r in it.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Overwrite the output file.
@@ -230,6 +235,12 @@ pub struct RecordArgs {
     /// Record only the process that is launched, not its children or what it execs.
     #[arg(long)]
     pub no_follow: bool,
+    /// The environment variable that holds the rank, if it is none of those that are known.
+    #[arg(long, value_name = "NAME")]
+    pub rank_var: Option<String>,
+    /// Leave each rank of a parallel job its own recording.
+    #[arg(long)]
+    pub no_merge: bool,
     /// Run the target without address-space randomisation.
     #[arg(long)]
     pub no_aslr: bool,
@@ -275,6 +286,19 @@ impl RecordArgs {
         let words = std::iter::once("--".into()).chain(command);
         RecordArgs::from_arg_matches(&parser.get_matches_from(words)).expect("it has just been parsed")
     }
+}
+
+#[derive(Debug, ArgGroup)]
+pub struct MergeArgs {
+    /// Where to write the merged recording.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Overwrite the output file.
+    #[arg(short, long)]
+    pub force: bool,
+    /// The recordings, by rank.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
 }
 
 #[derive(Debug, ArgGroup)]

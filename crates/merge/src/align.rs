@@ -140,7 +140,11 @@ fn myers(left: &[u32], right: &[u32]) -> Option<Vec<Pair>> {
         history.push(furthest.clone());
         for k in (-d..=d).step_by(2) {
             let down = k == -d || (k != d && furthest[at(k - 1)] < furthest[at(k + 1)]);
-            let mut x = if down { furthest[at(k + 1)] } else { furthest[at(k - 1)] + 1 };
+            let mut x = if down {
+                furthest[at(k + 1)]
+            } else {
+                furthest[at(k - 1)] + 1
+            };
             while x < n && x - k < m && left[x as usize] == right[(x - k) as usize] {
                 x += 1;
             }
@@ -224,7 +228,14 @@ mod tests {
     #[test]
     fn what_is_the_same_is_one_pair() {
         let all: Vec<u32> = (0..1000).map(|i| i % 7).collect();
-        assert_eq!(align(&all, &all), [Pair { left: 0, right: 0, length: 1000 }]);
+        assert_eq!(
+            align(&all, &all),
+            [Pair {
+                left: 0,
+                right: 0,
+                length: 1000
+            }]
+        );
         assert_eq!(align(&all, &[]), []);
     }
 

@@ -5,7 +5,7 @@
 //! whos    := count (first vector)*     the lists of members but for that of all
 //! who     := for each event 0 if the same have it as had the one before (at first: all), else 1 + the list's number
 //! vectors := count vector*             but for the one that is zero
-//! moves   := kind by kind and column by column, for each event 0 if the vector is that of the event
+//! moves   := kind by kind, in the order of their first events, and column by column, for each event 0 if the vector is that of the event
 //!            before (at first: zero), else 1 + its number
 //! ```
 use crate::nest::{self, take};
@@ -32,13 +32,21 @@ pub enum SetError {
 type Who = Vec<u32>;
 
 /// The places of parameters, kind by kind and column by column, and whether each is its column's
-/// first.
+/// first. Kinds come in the order of their first events: their numbers are not kept.
 fn columns(events: &Events) -> Vec<(bool, usize)> {
     let mut by_kind: Vec<Vec<usize>> = vec![Vec::new(); events.dictionary.len()];
-    (0..events.len()).for_each(|i| by_kind[events.kind(i) as usize].push(events.parameters_before(i)));
+    let mut kinds = Vec::new();
+    for i in 0..events.len() {
+        let starts = &mut by_kind[events.kind(i) as usize];
+        if starts.is_empty() {
+            kinds.push(events.kind(i));
+        }
+        starts.push(events.parameters_before(i));
+    }
     let mut places = Vec::with_capacity(events.values());
-    for (kind, starts) in by_kind.iter().enumerate() {
-        for p in 0..events.dictionary.arity(kind as u32) {
+    for kind in kinds {
+        let starts = &by_kind[kind as usize];
+        for p in 0..events.dictionary.arity(kind) {
             places.extend(starts.iter().enumerate().map(|(n, start)| (n == 0, start + p)));
         }
     }

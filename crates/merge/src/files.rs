@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 pub enum DirectoryError {
     #[error("{path}: {source}")]
     File { path: String, source: io::Error },
+    #[error("another process is member {member} already")]
+    Taken { member: u32 },
 }
 
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> DirectoryError + '_ {
@@ -46,7 +48,17 @@ impl Directory {
         let path = named(base, "lock", me);
         let open = || File::options().create(true).truncate(false).write(true).open(&path);
         let lock = open().map_err(failed(&path))?;
-        flock(&lock, FlockOperation::LockExclusive).map_err(|e| failed(&path)(e.into()))?;
+        // Who looks whether this member lives holds it for a moment.
+        let mut tries = 50;
+        while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            tries -= 1;
+            if tries == 0 {
+                return Err(DirectoryError::Taken { member: me });
+            }
+            std::thread::sleep(4 * LOOK_EVERY);
+        }
+        // What an earlier job left, which nobody waits for any more.
+        let _ = fs::remove_file(named(base, "part", me));
         Ok(Directory {
             base: base.to_path_buf(),
             me,

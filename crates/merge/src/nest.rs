@@ -181,7 +181,10 @@ mod tests {
         let mut out = vec![];
         encode(values, &mut out);
         let mut rest = out.as_slice();
-        assert_eq!(decode(&mut rest, values.first().copied().unwrap_or(0), values.len()).as_deref(), Some(values));
+        assert_eq!(
+            decode(&mut rest, values.first().copied().unwrap_or(0), values.len()).as_deref(),
+            Some(values)
+        );
         assert!(rest.is_empty());
         for cut in 0..out.len() {
             assert_eq!(decode(&mut &out[..cut], 0, values.len()), None);
@@ -196,7 +199,10 @@ mod tests {
             (0..n * n * n).map(at).collect::<Vec<u64>>()
         };
         assert_eq!(levels(&cube(3)).map(|l| l.len()), Some(3));
-        assert_eq!(levels(&(0..64).map(|i| i * 24).collect::<Vec<_>>()).map(|l| l.len()), Some(1));
+        assert_eq!(
+            levels(&(0..64).map(|i| i * 24).collect::<Vec<_>>()).map(|l| l.len()),
+            Some(1)
+        );
         assert!(bytes(&cube(8)) <= bytes(&cube(4)) + 3);
         assert!(bytes(&cube(8)) < 20);
     }

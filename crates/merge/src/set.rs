@@ -69,6 +69,11 @@ impl Set {
         self.events.size() + lists + self.vectors.iter().map(Vec::len).sum::<usize>()
     }
 
+    /// The number of ways in which parameters move from member to member.
+    pub fn vectors(&self) -> usize {
+        self.vectors.len() - 1
+    }
+
     /// The members that have event `i`.
     pub fn who(&self, i: usize) -> &[u32] {
         &self.whos[self.who[i] as usize]

@@ -135,12 +135,12 @@ fn on_grid(index: [u64; 3], side: u64, dimensions: usize) -> Leaves {
     for i in 0..20 {
         all.push((2, vec![0x10_0000 + 8 * i + 4096 * me, i]));
     }
-    for d in 0..dimensions {
+    for (d, &at) in index.iter().enumerate().take(dimensions) {
         let distance = side.pow(d as u32);
-        if index[d] > 0 {
+        if at > 0 {
             all.push((10 + d as u32, vec![me - distance]));
         }
-        if index[d] + 1 < side {
+        if at + 1 < side {
             all.push((20 + d as u32, vec![me + distance]));
         }
     }
