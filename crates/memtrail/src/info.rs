@@ -154,7 +154,13 @@ fn spans(numbers: &[u32]) -> String {
             _ => spans.push((number, number)),
         }
     }
-    let text = |&(from, to): &(u32, u32)| if from == to { from.to_string() } else { format!("{from}-{to}") };
+    let text = |&(from, to): &(u32, u32)| {
+        if from == to {
+            from.to_string()
+        } else {
+            format!("{from}-{to}")
+        }
+    };
     spans.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 

@@ -80,7 +80,8 @@ impl Job {
     }
 
     /// The recording of this rank is complete: takes part in merging. The last one tells the user.
-    pub fn merge(self) -> anyhow::Result<()> {
+    /// Launchers end a job in which a rank has `failed`.
+    pub fn merge(self, failed: bool) -> anyhow::Result<()> {
         let Some((out, size, directory)) = self.merged else {
             return Ok(());
         };
@@ -95,6 +96,13 @@ impl Job {
             ));
         }
         let Some(file_bytes) = gathered.size else {
+            if failed {
+                say::line(format_args!(
+                    "rank {rank} has failed; should the job be ended before it is merged, \
+                     memtrail merge {0}.rank.* {0}.part.* -o {0} merges what there is",
+                    out.display()
+                ));
+            }
             return Ok(());
         };
         let reader = info::open(&out)?;

@@ -136,7 +136,7 @@ pub fn brief(command: Vec<OsString>) -> anyhow::Result<u8> {
 fn end_job(job: Option<Job>, done: &Done) -> anyhow::Result<()> {
     let whole = done.outcome.drained.failure.is_none() && done.outcome.stopped.is_none();
     match job {
-        Some(job) if whole => job.merge(),
+        Some(job) if whole => job.merge(done.status() != 0),
         Some(job) => {
             job.leave();
             Ok(())
@@ -181,7 +181,11 @@ fn stores(args: &RecordArgs, keep: Keep) -> bool {
 
 /// Runs a command under the recorder, as the rank of a parallel job if this is one.
 fn run_rank(args: &RecordArgs) -> anyhow::Result<Done> {
-    let job = if stores(args, Keep::File) { Job::find(args)? } else { None };
+    let job = if stores(args, Keep::File) {
+        Job::find(args)?
+    } else {
+        None
+    };
     run_in(args, Keep::File, job)
 }
 
