@@ -6,7 +6,7 @@ use clap::{Args as ArgGroup, FromArgMatches, Parser, Subcommand, ValueEnum};
 use memtrail_collect::Allocators;
 use memtrail_replay::Order;
 use memtrail_ring::Paths;
-use memtrail_trace::Limits;
+use memtrail_trace::{Known, Limits};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
@@ -379,6 +379,9 @@ pub struct PartArgs {
     /// Only this thread, by its serial number.
     #[arg(long, value_name = "T")]
     pub thread: Option<u32>,
+    /// Only this rank of a parallel job.
+    #[arg(long, value_name = "R")]
+    pub rank: Option<u32>,
     /// Begin here: an access number of the thread, or a time since the recording began (10us,
     /// 250ms, 1.5s).
     #[arg(long, value_name = "POINT")]
@@ -396,6 +399,7 @@ impl PartArgs {
     pub fn given(&self, limit: Option<u64>, pcs: &[PcRange], flush: bool) -> BTreeSet<String> {
         let mut given = BTreeSet::new();
         given.extend(self.thread.map(|thread| format!("--thread {thread}")));
+        given.extend(self.rank.map(|rank| format!("--rank {rank}")));
         given.extend(self.from.map(|from| format!("--from {from}")));
         given.extend(self.to.map(|to| format!("--to {to}")));
         given.extend((self.order == ThreadOrder::Equal).then(|| "--order equal".to_string()));
@@ -408,10 +412,24 @@ impl PartArgs {
         given
     }
 
+    /// Leaves what is not of the rank asked for out of a recording.
+    pub fn only_rank(&self, known: &mut Known) -> anyhow::Result<()> {
+        let Some(rank) = self.rank else { return Ok(()) };
+        let Known { ranks, streams, .. } = known;
+        streams.retain(|chunk| ranks.of_thread(chunk.head.stream.thread) == Some(rank));
+        match streams.is_empty() {
+            true => {
+                anyhow::bail!("--rank {rank}: the recording has nothing of this rank; memtrail info lists those it has")
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Everything, in the order it happened.
     pub fn all() -> PartArgs {
         PartArgs {
             thread: None,
+            rank: None,
             from: None,
             to: None,
             order: ThreadOrder::Time,

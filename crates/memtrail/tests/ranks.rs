@@ -173,6 +173,24 @@ fn any_program_and_any_number_of_ranks_will_do() {
     assert!(output.status.success(), "{}", stderr(&output));
     verify(&dir, "five.mtr");
     assert_eq!(info(&dir, "five.mtr")["ranks"], 5);
+    let cache = ["--cache", "L1=32K:64:8", "--json"];
+    let by = |more: &[&str]| {
+        let args = [&["refs", "--by", "rank"], &cache[..], more, &["five.mtr"]].concat();
+        let table: Value = serde_json::from_str(&ok(&dir, &args)).unwrap();
+        let rows = table["refs"].as_array().or(table["rows"].as_array()).unwrap().clone();
+        let mut ranks: Vec<(u64, u64)> = rows
+            .iter()
+            .map(|r| (r["rank"].as_u64().unwrap(), r["reads"].as_u64().unwrap()))
+            .collect();
+        ranks.sort_unstable();
+        ranks
+    };
+    let all = by(&[]);
+    assert_eq!(all.iter().map(|r| r.0).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    assert_eq!(by(&["--rank", "3"]), [all[3]]);
+    let none = memtrail(&dir, &["dump", "--rank", "9", "five.mtr"]);
+    assert_eq!(none.status.code(), Some(125));
+    assert!(stderr(&none).starts_with("memtrail: --rank 9: the recording has nothing of this rank"));
     // A name with the rank in it is one file a rank.
     let output = mpirun(&dir, 2, &["record", "-o", "own.%r.mtr", "--", "./work", "2"]);
     assert!(output.status.success(), "{}", stderr(&output));
