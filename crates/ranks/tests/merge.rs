@@ -149,7 +149,7 @@ fn what_is_not_whole_is_named() {
     let bytes = fs::read(&golden()[0]).unwrap();
     let cut = dir.path().join("cut.mtr");
     fs::write(&cut, &bytes[..bytes.len() - 20]).unwrap();
-    let error = merge(&[cut.clone()], Vec::new()).unwrap_err().to_string();
+    let error = merge(std::slice::from_ref(&cut), Vec::new()).unwrap_err().to_string();
     assert!(
         error.ends_with("it is not whole, and stays a recording of its own: memtrail info reads it"),
         "{error}"
