@@ -34,6 +34,8 @@ pub const FOR_TESTS: &[Package] = &[
     ("perl", "perl"),
     ("mawk", "mawk"),
     ("bash", "bash"),
+    ("openmpi-bin", "mpirun"),
+    ("libopenmpi-dev", "mpicc"),
     ("python3", "python3"),
     ("python3-zstandard", ""),
     ("python3-venv", ""),

@@ -158,6 +158,17 @@ pub struct State {
     pub held: Vec<u64>,
 }
 
+impl State {
+    /// The same with other heads of records.
+    pub fn renamed(mut self, key: impl Fn(u32) -> u32) -> State {
+        self.in_loop = self.in_loop.map(&key);
+        if let Some(head) = self.held.first_mut() {
+            *head = u32::try_from(*head).map_or(*head, |head| key(head).into());
+        }
+        self
+    }
+}
+
 /// The records of one thread, decoded one buffer at a time.
 #[derive(Debug)]
 pub struct ThreadDecoder {

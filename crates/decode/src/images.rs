@@ -103,6 +103,11 @@ impl Images {
         &self.modules
     }
 
+    /// The number of images.
+    pub fn count(&self) -> usize {
+        self.images.len()
+    }
+
     /// Takes what is said of modules and images, in order: each has the next number.
     pub fn learn(&mut self, message: &Message) -> Result<(), DecodeError> {
         match message {

@@ -27,6 +27,7 @@ mod names;
 mod notes;
 mod points;
 mod records;
+mod relocate;
 mod shape;
 mod sink;
 mod skim;

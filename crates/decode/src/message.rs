@@ -1,5 +1,5 @@
 //! Definition messages, parsed. See `memtrail_ring::message` for the layout.
-use crate::images::{Image, Module};
+use crate::images::{Image, ImageId, Module};
 use crate::DecodeError;
 use memtrail_plan::Stretch;
 use memtrail_ring::message as m;
@@ -71,6 +71,13 @@ pub enum Message {
     Module(Module),
     /// A module in memory: the next number of an image.
     Image(Image),
+    /// All blocks that were told before are there once more, with ids so much higher, as far as all
+    /// of their images have others that take their place: pairs of both. Only merged recordings have
+    /// this.
+    Relocated {
+        ids: u32,
+        images: Vec<(ImageId, ImageId)>,
+    },
 }
 
 /// What a hooked function does.

@@ -28,7 +28,7 @@ pub const MOST_PIECES: usize = 255;
 pub const MOST_SIDES: usize = 254;
 
 /// A block as it is told.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     pub id: u32,
     pub plan: Plan,

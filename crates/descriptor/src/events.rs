@@ -94,6 +94,11 @@ impl Events {
         &self.values[self.starts[i] as usize..self.starts[i + 1] as usize]
     }
 
+    /// Parameters of the events before event `i`.
+    pub fn parameters_before(&self, i: usize) -> usize {
+        self.starts[i] as usize
+    }
+
     /// Adds a leaf by its key.
     #[inline]
     pub fn push_leaf(&mut self, key: u32, parameters: &[u64]) {

@@ -45,7 +45,7 @@ pub use encode::Encoder;
 pub use events::{Batch, Events, BATCH_EVENTS};
 pub use fold::{fold, Folder};
 pub use stitch::stitch;
-pub use streams::Pack;
+pub use streams::{read as read_string, write as write_string, Pack};
 
 /// What a leaf is, as far as this crate cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ pub trait Pack {
 const SHORT: usize = 24;
 
 /// `raw length, stored length * 2 + packed?, bytes`.
-pub(crate) fn write(out: &mut Vec<u8>, stream: &[u8], pack: &impl Pack) {
+pub fn write(out: &mut Vec<u8>, stream: &[u8], pack: &impl Pack) {
     put(out, stream.len() as u64);
     let packed = (stream.len() >= SHORT)
         .then(|| pack.pack(stream))
@@ -35,7 +35,7 @@ pub(crate) fn write(out: &mut Vec<u8>, stream: &[u8], pack: &impl Pack) {
 
 /// Takes a stream of at most `most` bytes from the front of `from`; it takes the place of what is
 /// in `into`.
-pub(crate) fn read(from: &mut &[u8], most: usize, pack: &impl Pack, into: &mut Vec<u8>) -> Result<(), Error> {
+pub fn read(from: &mut &[u8], most: usize, pack: &impl Pack, into: &mut Vec<u8>) -> Result<(), Error> {
     let raw = take(from).ok_or(Error::CutOff)?;
     let stored = take(from).ok_or(Error::CutOff)?;
     let raw = usize::try_from(raw).ok().filter(|&r| r <= most).ok_or(Error::TooLong)?;

@@ -9,7 +9,7 @@ use clap::{Args as ArgGroup, FromArgMatches, Parser, Subcommand, ValueEnum};
 use memtrail_collect::Allocators;
 use memtrail_replay::Order;
 use memtrail_ring::Paths;
-use memtrail_trace::Limits;
+use memtrail_trace::{Known, Limits};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
@@ -49,6 +49,10 @@ pub enum Task {
         Without a limit it ends at ^C, or with the process. Needs the right to trace the process: \
         the same user, or root.")]
     Attach(AttachArgs),
+    /// Merge recordings of ranks to one, and what their threads have in common.
+    #[command(after_help = "Examples:\n  memtrail merge rank0.mtr rank1.mtr -o job.mtr\n  \
+        memtrail merge threads.mtr -o small.mtr")]
+    Merge(MergeArgs),
     /// What a recording holds.
     Info(InfoArgs),
     /// Print accesses, one a line: thread, instruction, R/W/P, address, size.
@@ -234,7 +238,8 @@ impl FromStr for NamedFunction {
 
 #[derive(Clone, Debug, ArgGroup)]
 pub struct RecordArgs {
-    /// Where to write the recording [default: memtrail.APP.PID.mtr].
+    /// Where to write the recording [default: memtrail.APP.PID.mtr]; of a parallel job one file for
+    /// all ranks, or one for each if the name has %r in it.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Overwrite the output file.
@@ -256,6 +261,12 @@ pub struct RecordArgs {
     /// Record only the process that is launched, not its children or what it execs.
     #[arg(long)]
     pub no_follow: bool,
+    /// The environment variable that holds the rank, if it is none of those that are known.
+    #[arg(long, value_name = "NAME")]
+    pub rank_var: Option<String>,
+    /// Leave each rank of a parallel job its own recording.
+    #[arg(long)]
+    pub no_merge: bool,
     /// Run the target without address-space randomisation.
     #[arg(long)]
     pub no_aslr: bool,
@@ -351,6 +362,19 @@ fn seconds(text: &str) -> Result<std::time::Duration, String> {
 }
 
 #[derive(Debug, ArgGroup)]
+pub struct MergeArgs {
+    /// Where to write the merged recording.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Overwrite the output file.
+    #[arg(short, long)]
+    pub force: bool,
+    /// The recordings, by rank.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+#[derive(Debug, ArgGroup)]
 pub struct CheckArgs {
     /// Expand every access, and compare everything the file says twice.
     #[arg(long)]
@@ -428,6 +452,9 @@ pub struct PartArgs {
     /// Only this thread, by its serial number.
     #[arg(long, value_name = "T")]
     pub thread: Option<u32>,
+    /// Only this rank of a parallel job.
+    #[arg(long, value_name = "R")]
+    pub rank: Option<u32>,
     /// Begin here: an access number of the thread, or a time since the recording began (10us,
     /// 250ms, 1.5s).
     #[arg(long, value_name = "POINT")]
@@ -445,6 +472,7 @@ impl PartArgs {
     pub fn given(&self, limit: Option<u64>, pcs: &[PcRange], flush: bool) -> BTreeSet<String> {
         let mut given = BTreeSet::new();
         given.extend(self.thread.map(|thread| format!("--thread {thread}")));
+        given.extend(self.rank.map(|rank| format!("--rank {rank}")));
         given.extend(self.from.map(|from| format!("--from {from}")));
         given.extend(self.to.map(|to| format!("--to {to}")));
         given.extend((self.order == ThreadOrder::Equal).then(|| "--order equal".to_string()));
@@ -457,10 +485,24 @@ impl PartArgs {
         given
     }
 
+    /// Leaves what is not of the rank asked for out of a recording.
+    pub fn only_rank(&self, known: &mut Known) -> anyhow::Result<()> {
+        let Some(rank) = self.rank else { return Ok(()) };
+        let Known { ranks, streams, .. } = known;
+        streams.retain(|chunk| ranks.of_thread(chunk.head.stream.thread) == Some(rank));
+        match streams.is_empty() {
+            true => {
+                anyhow::bail!("--rank {rank}: the recording has nothing of this rank; memtrail info lists those it has")
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Everything, in the order it happened.
     pub fn all() -> PartArgs {
         PartArgs {
             thread: None,
+            rank: None,
             from: None,
             to: None,
             order: ThreadOrder::Time,

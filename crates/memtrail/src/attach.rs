@@ -45,7 +45,7 @@ pub fn command(args: &AttachArgs) -> anyhow::Result<u8> {
         }
         other => record::notice(other),
     };
-    let store = Stored::start(&like, pid, output, &xsave)?;
+    let store = Stored::start(&like, pid, Default::default(), output, &xsave)?;
     let done = store.fill(|watched| {
         memtrail_collect::attach(pid, &options, until, &xsave, watched, &mut notice, |session| {
             session.with_allocators(args.objects.allocators())

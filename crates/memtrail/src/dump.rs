@@ -69,7 +69,8 @@ pub fn selection(part: &PartArgs, limit: Option<u64>, known: &Known) -> anyhow::
 
 pub fn command(args: &DumpArgs) -> anyhow::Result<u8> {
     let mut reader = open(&args.file)?;
-    let known = Known::read(&mut reader)?;
+    let mut known = Known::read(&mut reader)?;
+    args.part.only_rank(&mut known)?;
     warn_unless_whole(&known.ending);
     let selection = selection(&args.part, args.limit, &known)?;
     if args.descriptors {

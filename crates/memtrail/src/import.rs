@@ -251,6 +251,7 @@ fn header(args: &ImportArgs, format: ImportFormat) -> Header {
         xcr0: 0,
         xsave: Vec::new(),
         features: Vec::new(),
+        ranks: Default::default(),
     }
 }
 

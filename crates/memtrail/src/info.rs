@@ -5,7 +5,7 @@ use anyhow::{bail, Context};
 use memtrail_decode::Counter;
 use memtrail_replay::{replay, Filter};
 use memtrail_report::format::{bytes, thousands};
-use memtrail_trace::{Ending, Header, Known, Reader, Totals};
+use memtrail_trace::{Ending, Header, Known, RankInfo, Reader, Totals};
 use serde_json::{json, Value};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -107,11 +107,26 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<u8> {
         value["command"] = header.command.clone().into();
         value["probes"] = probes(header).into();
         value["max_block"] = header.max_block.into();
+        let ranks = rank_rows(header, &totals);
+        value["ranks"] = ranks.len().max(1).into();
+        let row = |r: &RankInfo| json!({"rank": r.rank, "processes": r.processes, "threads": r.threads});
+        value["rank_list"] = ranks.iter().map(row).collect();
         tell(&format!("{value:#}\n"))?;
         return Ok(0);
     }
     tell(&table(header, &totals, file_bytes, complete))?;
     Ok(0)
+}
+
+/// The ranks of a recording, with no more processes and threads than it has.
+fn rank_rows(header: &Header, totals: &Totals) -> Vec<RankInfo> {
+    let most = totals.threads as usize;
+    let cut = |mut rank: RankInfo| {
+        rank.processes = rank.processes.min(totals.processes);
+        rank.threads = rank.threads.min(totals.threads);
+        rank
+    };
+    header.ranks.iter(most).map(cut).collect()
 }
 
 fn probes(header: &Header) -> &'static str {
@@ -128,6 +143,25 @@ fn tell(text: &str) -> anyhow::Result<()> {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(()),
     }
+}
+
+/// Numbers as people list them: 0-3, 5.
+fn spans(numbers: &[u32]) -> String {
+    let mut spans: Vec<(u32, u32)> = Vec::new();
+    for &number in numbers {
+        match spans.last_mut() {
+            Some(span) if span.1.checked_add(1) == Some(number) => span.1 = number,
+            _ => spans.push((number, number)),
+        }
+    }
+    let text = |&(from, to): &(u32, u32)| {
+        if from == to {
+            from.to_string()
+        } else {
+            format!("{from}-{to}")
+        }
+    };
+    spans.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 fn table(header: &Header, t: &Totals, file_bytes: u64, complete: bool) -> String {
@@ -147,6 +181,11 @@ fn table(header: &Header, t: &Totals, file_bytes: u64, complete: bool) -> String
     row("blocks", thousands(t.blocks));
     row("threads", thousands(t.threads.into()));
     row("processes", thousands(t.processes.into()));
+    let ranks = rank_rows(header, t);
+    if !ranks.is_empty() {
+        let numbers: Vec<u32> = ranks.iter().map(|r| r.rank).collect();
+        row("ranks", format!("{} ({})", numbers.len(), spans(&numbers)));
+    }
     row("file", bytes(file_bytes));
     row(
         "bits per access",

@@ -152,6 +152,7 @@ pub fn run<S: AccessSink + Send + 'static>(
     let target = held.exec()?;
     let outcome = memtrail_collect::record(&session, target, &xsave, &mut early, &mut record::notice)?;
     let done = Done {
+        job: None,
         totals: record::totals_of(&outcome),
         outcome,
         file: None,

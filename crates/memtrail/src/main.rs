@@ -17,7 +17,9 @@ mod failure;
 mod import;
 mod info;
 mod input;
+mod job;
 mod live;
+mod merge;
 mod output;
 mod overhead;
 mod points;
@@ -65,6 +67,7 @@ fn run(task: Task) -> anyhow::Result<u8> {
     match task {
         Task::Record(args) => record::command(&args),
         Task::Attach(args) => attach::command(&args),
+        Task::Merge(args) => merge::command(&args),
         Task::Info(args) => info::info(&args),
         Task::Dump(args) => dump::command(&args),
         Task::Sim(args) => sim::command(&args),

@@ -5,6 +5,7 @@
 use crate::args::{ProbeMode, RecordArgs};
 use crate::failure::OURS;
 use crate::info::{bits_per_access, totals_json};
+use crate::job::Job;
 use crate::progress::Progress;
 use crate::say;
 use anyhow::{bail, Context};
@@ -13,7 +14,7 @@ use memtrail_decode::{Block, Message, Piece, Sink};
 use memtrail_plan::XsaveTable;
 use memtrail_report::format::{bytes, thousands};
 use memtrail_ring::Probes;
-use memtrail_trace::{create, Header, Limits, Pipeline, Totals, Verifier, Writer};
+use memtrail_trace::{create, Header, Limits, Pipeline, Ranks, Totals, Verifier, Writer};
 use memtrail_tracee::{launch, xsave_table, Command, Held};
 use serde_json::json;
 use std::ffi::OsString;
@@ -84,6 +85,8 @@ pub struct Done {
     pub totals: Totals,
     /// The recording and its size.
     pub file: Option<(PathBuf, u64)>,
+    /// The parallel job that it is a rank of.
+    pub job: Option<Job>,
 }
 
 impl Done {
@@ -112,18 +115,35 @@ impl From<ProbeMode> for Probes {
 
 /// `memtrail record`.
 pub fn command(args: &RecordArgs) -> anyhow::Result<u8> {
-    let done = run(args, Keep::File)?;
+    let mut done = run_rank(args)?;
     if let Some(path) = &args.summary {
         write_summary(path, &done)?;
     }
-    finish(args, &done, false)
+    let status = finish(args, &done, false)?;
+    end_job(done.job.take(), &done)?;
+    Ok(status)
 }
 
 /// `memtrail -- CMD`: record with a short summary.
 pub fn brief(command: Vec<OsString>) -> anyhow::Result<u8> {
     let args = RecordArgs::of(command);
-    let done = run(&args, Keep::File)?;
-    finish(&args, &done, true)
+    let mut done = run_rank(&args)?;
+    let status = finish(&args, &done, true)?;
+    end_job(done.job.take(), &done)?;
+    Ok(status)
+}
+
+/// What becomes of a rank's recording.
+fn end_job(job: Option<Job>, done: &Done) -> anyhow::Result<()> {
+    let whole = done.outcome.drained.failure.is_none() && done.outcome.stopped.is_none();
+    match job {
+        Some(job) if whole => job.merge(done.status() != 0),
+        Some(job) => {
+            job.leave();
+            Ok(())
+        }
+        None => Ok(()),
+    }
 }
 
 /// What there is before anything of the program has run.
@@ -155,26 +175,51 @@ pub fn prepare(args: &RecordArgs) -> anyhow::Result<(Session, Held)> {
     Ok((session, held))
 }
 
+/// Whether there will be a recording.
+fn stores(args: &RecordArgs, keep: Keep) -> bool {
+    keep == Keep::File && !args.discard && args.probes != ProbeMode::None
+}
+
+/// Runs a command under the recorder, as the rank of a parallel job if this is one.
+fn run_rank(args: &RecordArgs) -> anyhow::Result<Done> {
+    let job = if stores(args, Keep::File) {
+        Job::find(args)?
+    } else {
+        None
+    };
+    run_in(args, Keep::File, job)
+}
+
 /// Runs a command under the recorder.
 pub fn run(args: &RecordArgs, keep: Keep) -> anyhow::Result<Done> {
+    run_in(args, keep, None)
+}
+
+fn run_in(args: &RecordArgs, keep: Keep, job: Option<Job>) -> anyhow::Result<Done> {
+    let stores = stores(args, keep);
     let (session, held) = prepare(args)?;
     let xsave = xsave_table();
-    let stores = keep == Keep::File && !args.discard && args.probes != ProbeMode::None;
     let pid = held.pid();
     let output = if stores {
-        Some(Output::create(output_path(args, pid), args.force)?)
+        let (path, force) = match &job {
+            Some(job) => (job.own().to_path_buf(), args.force || job.is_merged()),
+            None => (output_path(args, pid), args.force),
+        };
+        Some(Output::create(path, force)?)
     } else {
         None
     };
     let target = held.exec()?;
-    let store = match Stored::start(args, pid, output, &xsave) {
+    let ranks = job.as_ref().map(Job::ranks).unwrap_or_default();
+    let store = match Stored::start(args, pid, ranks, output, &xsave) {
         Ok(store) => store,
         Err(error) => {
             target.kill();
             return Err(error);
         }
     };
-    store.fill(|watched| memtrail_collect::record(&session, target, &xsave, watched, &mut notice))
+    let done = store.fill(|watched| memtrail_collect::record(&session, target, &xsave, watched, &mut notice))?;
+    Ok(Done { job, ..done })
 }
 
 /// A store that is begun, and where it is.
@@ -187,6 +232,7 @@ impl<'x> Stored<'x> {
     pub fn start(
         args: &RecordArgs,
         pid: i32,
+        ranks: Ranks,
         output: Option<Output>,
         xsave: &'x XsaveTable,
     ) -> anyhow::Result<Stored<'x>> {
@@ -194,7 +240,11 @@ impl<'x> Stored<'x> {
         let (store, path) = match output {
             None => (Store::Nowhere, None),
             Some(output) => {
-                let (writer, path) = output.start(&header(args, pid, xsave))?;
+                let header = Header {
+                    ranks,
+                    ..header(args, pid, xsave)
+                };
+                let (writer, path) = output.start(&header)?;
                 let pipeline = Pipeline::new(writer, Limits::of((args.memory as usize) << 20));
                 (Store::File(Box::new(pipeline)), Some(path))
             }
@@ -241,7 +291,12 @@ fn finish_store(watched: Watched<'_>, path: Option<PathBuf>, outcome: Outcome) -
         Store::File(writer) => path.map(|p| (p, writer.give_up())),
         Store::Nowhere => None,
     };
-    Ok(Done { outcome, totals, file })
+    Ok(Done {
+        outcome,
+        totals,
+        file,
+        job: None,
+    })
 }
 
 fn cannot_write(path: Option<&Path>) -> String {
@@ -312,6 +367,7 @@ pub fn header(args: &RecordArgs, pid: i32, xsave: &XsaveTable) -> Header {
         xcr0: 0,
         xsave: Vec::new(),
         features: Vec::new(),
+        ranks: Default::default(),
     };
     header.set_xsave(xsave);
     header
@@ -382,6 +438,9 @@ pub fn finish(args: &RecordArgs, done: &Done, brief: bool) -> anyhow::Result<u8>
     }
     if brief {
         print_brief(done);
+    }
+    if done.job.as_ref().is_some_and(Job::is_merged) {
+        return Ok(done.status());
     }
     let t = &done.totals;
     say::line(format_args!(

@@ -347,6 +347,32 @@ impl Shape {
             _ => None,
         }
     }
+    /// Every linear form of the shape.
+    fn each_lin(&mut self, f: &mut dyn FnMut(&mut Lin)) {
+        match self {
+            Shape::Plain { addr, .. }
+            | Shape::Line { addr, .. }
+            | Shape::Lanes { addr, .. }
+            | Shape::Elements { addr, .. }
+            | Shape::Broadcast { addr, .. }
+            | Shape::Packed { addr, .. } => f(&mut addr.lin),
+            Shape::Repeat(repeat) => {
+                repeat.source.iter_mut().for_each(|a| f(&mut a.lin));
+                repeat.dest.iter_mut().for_each(|(a, _)| f(&mut a.lin));
+                f(&mut repeat.before);
+                f(&mut repeat.pointer);
+            }
+            Shape::BitWord(word) => {
+                f(&mut word.addr.lin);
+                f(&mut word.bit);
+            }
+            Shape::Xstate(xstate) => {
+                f(&mut xstate.addr.lin);
+                f(&mut xstate.low);
+                f(&mut xstate.high);
+            }
+        }
+    }
     /// Every slot the shape refers to, but for segment bases; vectors by their first.
     pub fn each_slot(&mut self, f: &mut dyn FnMut(&mut Slot)) {
         match self {
@@ -520,6 +546,17 @@ pub struct Plan {
 impl Plan {
     pub fn slots(&self) -> usize {
         FIRST as usize + (self.words as usize).saturating_sub(1) + self.derived.len()
+    }
+    /// Every constant that may be an address, but for where pieces of code stand.
+    pub fn each_constant(&mut self, f: &mut dyn FnMut(&mut u64)) {
+        self.derived.iter_mut().for_each(|d| f(&mut d.of.c));
+        let mut in_lin = |lin: &mut Lin| f(&mut lin.c);
+        self.accesses.iter_mut().for_each(|a| a.shape.each_lin(&mut in_lin));
+        in_lin(&mut self.exit_rsp);
+        self.sides.iter_mut().for_each(|s| in_lin(&mut s.rsp));
+        if let Some(LoopPlan::Affine { steps, .. } | LoopPlan::Partly { steps, .. }) = &mut self.looping {
+            steps.iter_mut().for_each(|s| f(&mut s.by));
+        }
     }
     /// Where an instruction stands, and how long it is.
     pub fn instruction(&self, insn: u16) -> (u64, u32) {

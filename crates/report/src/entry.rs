@@ -29,10 +29,12 @@ pub enum Dimension {
     Module,
     Thread,
     Process,
+    /// A rank of a parallel job.
+    Rank,
 }
 
 impl Dimension {
-    pub const ALL: [Dimension; 11] = [
+    pub const ALL: [Dimension; 12] = [
         Dimension::Ref,
         Dimension::Callpath,
         Dimension::Object,
@@ -44,6 +46,7 @@ impl Dimension {
         Dimension::Module,
         Dimension::Thread,
         Dimension::Process,
+        Dimension::Rank,
     ];
 
     /// As on the command line, in JSON and in files.
@@ -60,6 +63,7 @@ impl Dimension {
             Dimension::Module => "module",
             Dimension::Thread => "thread",
             Dimension::Process => "process",
+            Dimension::Rank => "rank",
         }
     }
 
@@ -370,6 +374,8 @@ pub enum Entry {
     Module(String),
     Thread(u32),
     Process(Process),
+    /// `None` if the recording does not tell.
+    Rank(Option<u32>),
 }
 
 /// What entries of one dimension are sorted and told apart by.
@@ -394,6 +400,7 @@ impl Entry {
             Entry::Module(_) => Dimension::Module,
             Entry::Thread(_) => Dimension::Thread,
             Entry::Process(_) => Dimension::Process,
+            Entry::Rank(_) => Dimension::Rank,
         }
     }
 
@@ -428,6 +435,7 @@ impl Entry {
             Entry::Module(name) => (name.clone(), 0, String::new()),
             Entry::Thread(number) => (String::new(), (*number).into(), String::new()),
             Entry::Process(process) => (String::new(), process.serial.into(), process.name.clone()),
+            Entry::Rank(rank) => (String::new(), rank.map_or(0, |r| 1 + u64::from(r)), String::new()),
         }
     }
 

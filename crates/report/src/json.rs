@@ -147,6 +147,7 @@ fn dimension(view: &View<'_>, row: &Row, entry: &Entry) -> Value {
         Entry::Module(name) => name.clone().into(),
         Entry::Thread(number) => (*number).into(),
         Entry::Process(process) => process.name.clone().into(),
+        Entry::Rank(rank) => json!(rank),
     }
 }
 

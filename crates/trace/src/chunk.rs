@@ -20,13 +20,22 @@ pub enum Kind {
     Stream = 3,
     Index = 4,
     End = 5,
+    /// Streams of several threads; only with the feature `sets`.
+    Set = 6,
 }
 
 impl Kind {
     pub(crate) fn from_u32(code: u32) -> Option<Kind> {
-        [Kind::Blocks, Kind::Events, Kind::Stream, Kind::Index, Kind::End]
-            .into_iter()
-            .find(|&k| k as u32 == code)
+        [
+            Kind::Blocks,
+            Kind::Events,
+            Kind::Stream,
+            Kind::Index,
+            Kind::End,
+            Kind::Set,
+        ]
+        .into_iter()
+        .find(|&k| k as u32 == code)
     }
 }
 
@@ -113,7 +122,7 @@ impl Head {
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         let most = match self.kind {
             Kind::Blocks | Kind::Events => MOST_DEFINITION_BYTES,
-            Kind::Stream => MOST_STREAM_BYTES,
+            Kind::Stream | Kind::Set => MOST_STREAM_BYTES,
             Kind::Index | Kind::End => MOST_BYTES,
         };
         if self.raw_bytes > most || self.stored_bytes > most {

@@ -3,7 +3,7 @@
 //! Records of variable length in the order in which they were told. Addresses and times are
 //! distances from those of the record before.
 use crate::varint::{put, put_signed, Bad, Fields};
-use memtrail_decode::{DecodeError, HookKind, Image, Message, Module};
+use memtrail_decode::{DecodeError, HookKind, Image, ImageId, Message, Module};
 
 pub(crate) const COLUMNS: usize = 1;
 
@@ -18,6 +18,8 @@ const MODULE: u8 = 8;
 const TEXT: u8 = 9;
 const HOOK: u8 = 10;
 const IMAGE: u8 = 11;
+/// Only with the feature `sets`.
+const RELOCATED: u8 = 12;
 
 /// What the next record is told by.
 #[derive(Clone, Copy, Default)]
@@ -125,6 +127,13 @@ impl Encoder {
                 self.begin(IMAGE, process);
                 self.numbers(&[image.module.into()]);
                 self.address(image.base);
+            }
+            Message::Relocated { ids, images } => {
+                self.begin(RELOCATED, process);
+                self.numbers(&[(*ids).into(), images.len() as u64]);
+                for (from, to) in images {
+                    self.numbers(&[from.0, to.0].map(u64::from));
+                }
             }
         }
     }
@@ -250,6 +259,14 @@ impl Decoder<'_> {
                 module: fields.small()?,
                 base: self.address()?,
             }),
+            RELOCATED => {
+                let (ids, count) = (fields.small()?, fields.number()?);
+                let pair = |_| Ok((ImageId(fields.small()?), ImageId(fields.small()?)));
+                Message::Relocated {
+                    ids,
+                    images: (0..count).map(pair).collect::<Result<_, Bad>>()?,
+                }
+            }
             _ => return Err("an event of unknown kind"),
         };
         Ok((process, message))
@@ -354,6 +371,10 @@ mod tests {
             module(b"a", Some(b""), false),
             image(2, 0x7fff_0000_0000),
             image(0, u64::MAX),
+            Message::Relocated {
+                ids: 1000,
+                images: vec![(ImageId(1), ImageId(2)), (ImageId(u32::MAX), ImageId(0))],
+            },
         ];
         all.extend(messages);
         all.into_iter().map(|m| (3, m)).collect()

@@ -1,5 +1,5 @@
 //! What a recording says about itself: at its start, and at its end.
-use crate::{Error, ThreadHash};
+use crate::{Error, Ranks, ThreadHash};
 use memtrail_decode::Counts;
 use memtrail_plan::{XsaveComponent, XsaveTable};
 use serde::{Deserialize, Serialize};
@@ -31,10 +31,15 @@ pub struct Header {
     /// these refuses it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
+    /// The ranks of a parallel job that were recorded, if it was one.
+    #[serde(default, skip_serializing_if = "Ranks::is_empty")]
+    pub ranks: Ranks,
 }
 
 /// The features that are known.
-const FEATURES: &[&str] = &[];
+const FEATURES: &[&str] = &[SETS];
+/// There are chunks with the streams of several threads.
+pub const SETS: &str = "sets";
 
 impl Header {
     pub fn set_xsave(&mut self, table: &XsaveTable) {

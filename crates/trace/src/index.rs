@@ -76,7 +76,7 @@ pub(crate) fn decode(columns: &[Vec<u8>; COLUMNS], mut at: u64, end: u64) -> Res
             *next = (head.stream.first.wrapping_add(head.stream.accesses), head.stream.end);
         }
         head.check()?;
-        chunks.push(Chunk { at, head });
+        chunks.push(Chunk { at, head, member: None });
         let after = at.checked_add(head.chunk_bytes()).filter(|&a| a <= end);
         at = after.ok_or("the index tells of more chunks than there are")?;
     }

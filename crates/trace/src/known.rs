@@ -1,10 +1,11 @@
 //! Everything a recording defines: blocks, processes, threads, mappings, modules.
 use crate::blocks::Wrong;
-use crate::chunk::Kind;
+use crate::chunk::{Head, Kind, StreamHead};
 use crate::leaves::Leaves;
 use crate::reader::{Chunk, Ending, Reader};
-use crate::{blocks, events, Error, Totals};
-use memtrail_decode::{DecodeError, Definition, Images, Message, Module, Names, Table};
+use crate::set::heads;
+use crate::{blocks, events, Error, Ranks, Totals, SETS};
+use memtrail_decode::{Block, DecodeError, Definition, ImageId, Images, Message, Module, Names, Table};
 use memtrail_model::Thread;
 use memtrail_plan::XsaveTable;
 use memtrail_ring::message::FORKED;
@@ -48,6 +49,11 @@ pub struct Known {
     pub threads: BTreeMap<u32, ThreadInfo>,
     /// What the numbers in notes stand for.
     pub names: Names,
+    /// The ranks that were recorded, if it was a parallel job.
+    pub ranks: Ranks,
+    has_sets: bool,
+    /// The number of blocks that are no copies of others, once there are copies.
+    relocated_from: Option<usize>,
     /// The bytes of code met so far.
     code: blocks::CodeMap,
     /// Where in the file texts and hooks are defined.
@@ -90,6 +96,9 @@ impl Known {
             messages: Vec::new(),
             threads: BTreeMap::new(),
             names: Names::default(),
+            ranks: reader.header().ranks.clone(),
+            has_sets: reader.header().features.iter().any(|f| f == SETS),
+            relocated_from: None,
             code: blocks::CodeMap::default(),
             definitions: Definitions::default(),
             streams: Vec::new(),
@@ -113,6 +122,27 @@ impl Known {
         let at = chunk.at;
         match chunk.kind() {
             Kind::Stream => self.streams.push(*chunk),
+            Kind::Set => {
+                let damaged = |what| Error::Damaged { at, what };
+                if !self.has_sets {
+                    return Err(damaged("a set in a recording that says it has none"));
+                }
+                let heads = heads(&reader.payload(chunk)?, chunk.head.raw_bytes).map_err(damaged)?;
+                let member = |(m, (stream, _)): (usize, &(StreamHead, u32))| Chunk {
+                    at,
+                    head: Head {
+                        kind: Kind::Stream,
+                        stream: *stream,
+                        ..chunk.head
+                    },
+                    member: Some(m as u32),
+                };
+                self.streams.extend(heads.iter().enumerate().map(member));
+            }
+            Kind::Blocks if self.relocated_from.is_some() => {
+                let what = "blocks are defined behind copies of all blocks";
+                return Err(Error::Damaged { at, what });
+            }
             Kind::Blocks => {
                 let columns = reader.columns(chunk)?;
                 let mut code = std::mem::take(&mut self.code);
@@ -141,6 +171,9 @@ impl Known {
 
     fn event(&mut self, process: u32, message: Message, at: u64) -> Result<(), DecodeError> {
         self.table.learn(&message)?;
+        if let Message::Relocated { ids, images } = &message {
+            self.relocate(*ids, images)?;
+        }
         match message {
             Message::Thread { thread, tid, tsc } => {
                 let info = ThreadInfo {
@@ -165,6 +198,31 @@ impl Known {
         }
         self.names.learn(&message);
         self.messages.push((process, message));
+        Ok(())
+    }
+
+    /// The blocks that are no copies of others at other addresses.
+    pub fn own_blocks(&self) -> &[Block] {
+        let blocks = self.table.blocks();
+        &blocks[..self.relocated_from.unwrap_or(blocks.len())]
+    }
+
+    /// Adds copies of all blocks in other images.
+    fn relocate(&mut self, ids: u32, images: &[(ImageId, ImageId)]) -> Result<(), DecodeError> {
+        let blocks = *self.relocated_from.get_or_insert(self.table.blocks().len());
+        let other: HashMap<ImageId, ImageId> = images.iter().copied().collect();
+        for i in 0..blocks {
+            let block = self.table.blocks()[i].definition();
+            let moved = block.relocated(self.table.images(), |image| match image {
+                ImageId::UNKNOWN => Some(image),
+                image => other.get(&image).copied(),
+            })?;
+            if let Some(mut moved) = moved {
+                let id = u64::from(moved.id) + u64::from(ids);
+                moved.id = u32::try_from(id).map_err(|_| DecodeError::BadId { id })?;
+                blocks::Catalog::add(self, moved)?;
+            }
+        }
         Ok(())
     }
 

@@ -19,6 +19,7 @@ fn pipeline(limits: Limits) -> Pipeline<Vec<u8>> {
         xcr0: 0,
         xsave: Vec::new(),
         features: Vec::new(),
+        ranks: Default::default(),
     };
     let mut pipeline = Pipeline::new(Writer::new(Vec::new(), &header).unwrap(), limits);
     let mut table = Table::default();

@@ -6,7 +6,7 @@
 //! list.
 //!
 //! **Invariant.** Nothing is allocated that the size of the file does not justify.
-use crate::chunk::{Head, Kind, CHUNK_HEAD_BYTES};
+use crate::chunk::{Head, Kind, StreamHead, CHUNK_HEAD_BYTES};
 use crate::columns::unpack;
 use crate::footer::{Footer, FOOTER_BYTES};
 use crate::header::{read_up_to, End};
@@ -18,7 +18,11 @@ use std::io::{Read, Seek, SeekFrom};
 pub struct Chunk {
     /// Offset in the file.
     pub at: u64,
+    /// Of a member of a set: that of a stream with what the member would have there, but the bytes are
+    /// those of the whole set.
     pub head: Head,
+    /// Which member of a set it is; `None` if it is a chunk by itself.
+    pub member: Option<u32>,
 }
 
 impl Chunk {
@@ -185,7 +189,7 @@ impl<R: Read + Seek> Reader<R> {
             };
             at = chunk.end();
             match chunk.kind() {
-                Kind::Blocks | Kind::Events | Kind::Stream => chunks.push(chunk),
+                Kind::Blocks | Kind::Events | Kind::Stream | Kind::Set => chunks.push(chunk),
                 Kind::Index => {}
                 Kind::End if self.bytes - at < FOOTER_BYTES as u64 => return Ok((chunks, Ending::CutOff { at })),
                 Kind::End => {
@@ -204,7 +208,7 @@ impl<R: Read + Seek> Reader<R> {
             return Ok(None);
         }
         let (head, _) = Head::from_bytes(&bytes).map_err(|what| Error::Damaged { at, what })?;
-        let chunk = Chunk { at, head };
+        let chunk = Chunk { at, head, member: None };
         Ok(Some(chunk).filter(|c| c.end() <= self.bytes))
     }
 
@@ -218,7 +222,15 @@ impl<R: Read + Seek> Reader<R> {
         let mut bytes = [0; CHUNK_HEAD_BYTES];
         self.input.read_exact(&mut bytes)?;
         let (head, crc) = Head::from_bytes(&bytes).map_err(damaged)?;
-        if head != chunk.head {
+        let said = match chunk.member {
+            None => chunk.head,
+            Some(_) => Head {
+                kind: Kind::Set,
+                stream: StreamHead::default(),
+                ..chunk.head
+            },
+        };
+        if head != said {
             return Err(damaged("a chunk's head is not what the index says"));
         }
         let mut payload = vec![0; head.stored_bytes as usize];

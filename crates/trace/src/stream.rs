@@ -135,9 +135,9 @@ impl Pack for Zstd {
 
 /// What encoding needs besides the events, kept from chunk to chunk.
 pub(crate) struct Encoding {
-    encoder: Encoder,
-    quick: Zstd,
-    thorough: Zstd,
+    pub encoder: Encoder,
+    pub quick: Zstd,
+    pub thorough: Zstd,
 }
 
 impl Default for Encoding {
@@ -151,32 +151,36 @@ impl Default for Encoding {
 }
 
 /// Small chunks are worth more effort: there are few, and they are all there is.
-const THOROUGH_BELOW: usize = 1 << 14;
+pub(crate) const THOROUGH_BELOW: usize = 1 << 14;
 
 /// The payload of a chunk.
 pub(crate) fn encode(stream: &Stream, begin: u64, leaves: &Leaves, encoding: &mut Encoding) -> Vec<u8> {
     let mut out = Vec::new();
-    let state = &stream.state;
-    state.carried.iter().for_each(|&c| put(&mut out, c));
-    put(&mut out, state.in_loop.map_or(0, |id| 1 + u64::from(id)));
-    for list in [&state.captured, &state.held] {
-        put(&mut out, list.len() as u64);
-        list.iter().for_each(|&w| put(&mut out, w));
-    }
-    put(&mut out, stream.stamps.len() as u64);
-    let mut before = Stamp {
-        accesses: 0,
-        tsc: begin,
-    };
-    for &stamp in &stream.stamps {
-        put(&mut out, stamp.accesses.wrapping_sub(before.accesses));
-        put(&mut out, stamp.tsc.wrapping_sub(before.tsc));
-        before = stamp;
-    }
+    put_begin(&stream.state, &stream.stamps, begin, &mut out);
     let small = stream.events.len() < THOROUGH_BELOW;
     let pack = if small { &encoding.thorough } else { &encoding.quick };
     encoding.encoder.encode(&stream.events, leaves, pack, &mut out);
     out
+}
+
+/// State and stamps, as they stand before the descriptors.
+pub(crate) fn put_begin(state: &State, stamps: &[Stamp], begin: u64, out: &mut Vec<u8>) {
+    state.carried.iter().for_each(|&c| put(out, c));
+    put(out, state.in_loop.map_or(0, |id| 1 + u64::from(id)));
+    for list in [&state.captured, &state.held] {
+        put(out, list.len() as u64);
+        list.iter().for_each(|&w| put(out, w));
+    }
+    put(out, stamps.len() as u64);
+    let mut before = Stamp {
+        accesses: 0,
+        tsc: begin,
+    };
+    for &stamp in stamps {
+        put(out, stamp.accesses.wrapping_sub(before.accesses));
+        put(out, stamp.tsc.wrapping_sub(before.tsc));
+        before = stamp;
+    }
 }
 
 /// Compresses runs of whole records of a recording, each to a chunk of its own. Nothing but memory
@@ -272,8 +276,8 @@ pub fn compress(words: &[u64], state: State, begin: u64, leaves: &Leaves) -> Res
 
 /// What decoding needs, kept from chunk to chunk.
 pub struct Decoding {
-    decoder: Decoder,
-    zstd: Zstd,
+    pub(crate) decoder: Decoder,
+    pub(crate) zstd: Zstd,
 }
 
 impl Default for Decoding {
@@ -296,6 +300,14 @@ pub(crate) fn read(
     stream: &mut Stream,
 ) -> Result<(), Bad> {
     let mut fields = Fields(payload);
+    (stream.state, stream.stamps) = take_begin(&mut fields, begin)?;
+    let Decoding { decoder, zstd } = decoding;
+    let decoded = decoder.decode(fields.0, leaves, zstd, most, &mut stream.events);
+    decoded.map_err(|_| "the descriptors make no sense")
+}
+
+/// State and stamps, as [`put_begin`] puts them.
+pub(crate) fn take_begin(fields: &mut Fields<'_>, begin: u64) -> Result<(State, Vec<Stamp>), Bad> {
     let mut state = State::default();
     for carried in &mut state.carried {
         *carried = fields.number()?;
@@ -304,8 +316,8 @@ pub(crate) fn read(
         0 => None,
         id => Some(u32::try_from(id - 1).map_err(|_| "a loop's id is out of range")?),
     };
-    state.captured = list(&mut fields)?;
-    state.held = list(&mut fields)?;
+    state.captured = list(fields)?;
+    state.held = list(fields)?;
     let mut stamps = Vec::new();
     let mut last = Stamp {
         accesses: 0,
@@ -316,10 +328,7 @@ pub(crate) fn read(
         last.tsc = last.tsc.wrapping_add(fields.number()?);
         stamps.push(last);
     }
-    (stream.state, stream.stamps) = (state, stamps);
-    let Decoding { decoder, zstd } = decoding;
-    let decoded = decoder.decode(fields.0, leaves, zstd, most, &mut stream.events);
-    decoded.map_err(|_| "the descriptors make no sense")
+    Ok((state, stamps))
 }
 
 fn list(fields: &mut Fields<'_>) -> Result<Vec<u64>, Bad> {
@@ -348,6 +357,10 @@ pub fn parse(
 ) -> Result<(), Error> {
     let most = chunk.head.raw_bytes as usize / 8;
     let begin = chunk.head.stream.begin;
+    if let Some(member) = chunk.member {
+        let read = crate::set::read_member(payload, member, &known.leaves, most, decoding, stream);
+        return read.map_err(|what| Error::Damaged { at: chunk.at, what });
+    }
     read(payload, begin, &known.leaves, most, decoding, stream).map_err(|what| Error::Damaged { at: chunk.at, what })
 }
 

@@ -99,7 +99,14 @@ impl<W: Write> Writer<W> {
         self.chunk(Kind::Stream, *head, raw_bytes, payload)
     }
 
-    fn write_definitions(&mut self) -> io::Result<()> {
+    /// Adds the streams of several threads: the payload, and the bytes it needs.
+    pub fn set(&mut self, raw_bytes: u64, payload: &[u8]) -> io::Result<()> {
+        self.write_definitions()?;
+        self.chunk(Kind::Set, StreamHead::default(), raw_bytes, payload)
+    }
+
+    /// Writes what was told so far; what is told later stands behind it.
+    pub fn write_definitions(&mut self) -> io::Result<()> {
         // Blocks refer to events.
         self.write_events()?;
         self.write_blocks()

@@ -39,6 +39,7 @@ fn header() -> Header {
         xcr0: 0,
         xsave: Vec::new(),
         features: Vec::new(),
+        ranks: Default::default(),
     }
 }
 

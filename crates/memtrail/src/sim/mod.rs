@@ -177,6 +177,7 @@ pub fn of_file(args: &SimArgs, path: &Path) -> anyhow::Result<ResultSet> {
 
 /// Simulates a recording.
 fn simulate(args: &SimArgs, path: &Path, reader: &mut Recording, known: &mut Known) -> anyhow::Result<ResultSet> {
+    args.part.only_rank(known)?;
     let mut analyses = Analyses::new(args)?;
     if args.caches.instructions {
         known.table.number_fetches();

@@ -46,7 +46,7 @@ pub struct TableArgs {
     #[command(flatten)]
     pub caches: CacheArgs,
     /// What rows are told apart by, in this order: ref, callpath, object, line, function, loop,
-    /// module, thread, process.
+    /// module, thread, process, rank.
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = dimension)]
     pub by: Vec<Dimension>,
     /// What comes first.
@@ -138,7 +138,7 @@ pub fn refuse_for_saved(file: &Path, caches: &CacheArgs, selection: &BTreeSet<St
 
 /// What rows can be told apart by.
 pub fn dimension(text: &str) -> Result<Dimension, String> {
-    const OFFERED: [Dimension; 9] = [
+    const OFFERED: [Dimension; 10] = [
         Dimension::Ref,
         Dimension::Callpath,
         Dimension::Object,
@@ -148,6 +148,7 @@ pub fn dimension(text: &str) -> Result<Dimension, String> {
         Dimension::Module,
         Dimension::Thread,
         Dimension::Process,
+        Dimension::Rank,
     ];
     let found = OFFERED.into_iter().find(|dimension| dimension.word() == text);
     found.ok_or_else(|| format!("there are {}", OFFERED.map(Dimension::word).join(", ")))

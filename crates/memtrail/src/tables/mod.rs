@@ -137,6 +137,7 @@ fn simulated(
     reader: &mut Recording,
 ) -> anyhow::Result<(ResultSet, anyhow::Result<u8>)> {
     let mut known = Known::read(reader)?;
+    args.part.only_rank(&mut known)?;
     warn_unless_whole(&known.ending);
     let measured = run::run(args, by, table.wants(), reader, &mut known)?;
     let source = Source {

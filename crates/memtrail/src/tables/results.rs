@@ -57,7 +57,7 @@ impl Naming<'_> {
             Dimension::Callpath => key.node,
             Dimension::Object => key.group,
             Dimension::Thread => key.thread,
-            Dimension::Process => key.process,
+            Dimension::Process | Dimension::Rank => key.process,
             _ => key.point.0,
         }
     }
@@ -88,6 +88,7 @@ impl Naming<'_> {
                 serial: key.process,
                 name: found.processes.get(&key.process).cloned().unwrap_or_default(),
             }),
+            Dimension::Rank => Entry::Rank(found.ranks.of_process(key.process)),
             // What --by does not offer.
             Dimension::Block | Dimension::Field => unreachable!("rows by {dimension}"),
         }

@@ -24,7 +24,7 @@ use memtrail_model::{AccessSink, Edge, Point};
 use memtrail_replay::accesses;
 use memtrail_report::{level_named, Dimension};
 use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
-use memtrail_trace::Known;
+use memtrail_trace::{Known, Ranks};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -72,6 +72,7 @@ pub struct Measured {
     texts: Rc<memtrail_decode::Names>,
     /// By serial number: what processes are called.
     pub processes: BTreeMap<u32, String>,
+    pub ranks: Ranks,
 }
 
 /// Which dimensions a tagger must track.
@@ -80,7 +81,7 @@ fn dimensions(by: &[Dimension]) -> Dimensions {
         callpath: by.contains(&Dimension::Callpath),
         object: by.contains(&Dimension::Object),
         thread: by.contains(&Dimension::Thread),
-        process: by.contains(&Dimension::Process),
+        process: by.contains(&Dimension::Process) || by.contains(&Dimension::Rank),
     }
 }
 
@@ -297,6 +298,7 @@ impl Measured {
             wrappers: args.wrappers.clone(),
             texts: Rc::new(known.names.clone()),
             processes: processes::names(known),
+            ranks: known.ranks.clone(),
             ..self
         }
     }
@@ -330,6 +332,7 @@ impl Measured {
             wrappers: Vec::new(),
             texts: Rc::default(),
             processes: BTreeMap::new(),
+            ranks: Ranks::default(),
         }
     }
 

@@ -17,6 +17,7 @@ pub fn header() -> Header {
         xcr0: 7,
         xsave: vec![(2, 256, 576, false)],
         features: Vec::new(),
+        ranks: Default::default(),
     }
 }
 
