@@ -20,7 +20,7 @@ use memtrail_analyze::placement::Placement;
 use memtrail_analyze::scopes::Scopes;
 use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
 use memtrail_decode::PointInfo;
-use memtrail_model::Point;
+use memtrail_model::{AccessSink, Point};
 use memtrail_replay::accesses;
 use memtrail_report::{level_named, Dimension};
 use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
@@ -65,11 +65,11 @@ pub struct Measured {
     pub scopes: Scopes,
     pub names: Rc<Names>,
     /// Whether objects were asked for, but nothing was noted of any.
-    unnoted: bool,
+    pub unnoted: bool,
     /// Functions that the user says are wrappers.
-    wrappers: Vec<String>,
+    pub wrappers: Vec<String>,
     /// What notes refer to.
-    texts: Rc<memtrail_decode::Names>,
+    pub texts: Rc<memtrail_decode::Names>,
     /// By serial number: what processes are called.
     pub processes: BTreeMap<u32, String>,
 }
@@ -127,22 +127,12 @@ pub fn run_placed(
         },
     )?;
     let dimensions = dimensions(by);
-    let objects = objects::Options {
-        wrapper: Some(wrappers(names.clone(), &args.wrappers)),
-        depth: args.depth.unwrap_or(usize::MAX),
+    let apart = Apart {
+        wrappers: &args.wrappers,
+        depth: args.depth,
         threshold: args.threshold,
-        allocators: allocators(&known.names),
-        ..objects::Options::default()
     };
-    let texts = Rc::new(known.names.clone());
-    let mut tagger = Tagger::new(simulator, dimensions, objects);
-    let mut statics = Statics::default();
-    if dimensions.object {
-        statics = Statics::new(&names, &program(known), tagger.objects());
-        tagger = tagger.with_thread_local(statics.thread_local.clone());
-        let texts = texts.clone();
-        tagger = tagger.with_variables(statics.watch(move |text| texts.text(text).map(<[u8]>::to_vec)));
-    }
+    let (mut tagger, statics) = tagged(simulator, dimensions, &apart, &names, known);
     if let Some(placement) = placement {
         tagger = tagger.with_placement(placement);
     }
@@ -174,8 +164,7 @@ pub fn run_placed(
     }
     let counts = tagger.sink().counts();
     let feeders = feeders::feeders(known, tagger.unexplained().collect());
-    let noted = |group: &Group| group.objects > 0 && !matches!(group.common, Common::Stack { .. });
-    let unnoted = dimensions.object && !tagger.objects().groups().iter().any(noted);
+    let unnoted = dimensions.object && is_unnoted(tagger.objects().groups());
     let skipped = tagger.sink().skipped();
     Ok(Measured {
         accesses,
@@ -193,11 +182,53 @@ pub fn run_placed(
         names,
         unnoted,
         wrappers: args.wrappers.clone(),
-        texts,
+        texts: Rc::new(known.names.clone()),
         processes: processes::names(known),
         hierarchy: chosen.hierarchy,
         source: chosen.source,
     })
+}
+
+/// How allocations are told apart.
+pub struct Apart<'a> {
+    /// Functions that only pass on what an allocator gives them.
+    pub wrappers: &'a [String],
+    /// Calls that count, at most.
+    pub depth: Option<usize>,
+    /// Blocks of fewer bytes are not told apart.
+    pub threshold: u64,
+}
+
+/// A tagger before a sink that knows where variables are, if objects are tracked.
+pub fn tagged<S: AccessSink>(
+    sink: S,
+    dimensions: Dimensions,
+    apart: &Apart<'_>,
+    names: &Rc<Names>,
+    known: &Known,
+) -> (Tagger<S>, Statics) {
+    let objects = objects::Options {
+        wrapper: Some(wrappers(names.clone(), apart.wrappers)),
+        depth: apart.depth.unwrap_or(usize::MAX),
+        threshold: apart.threshold,
+        allocators: allocators(&known.names),
+        ..objects::Options::default()
+    };
+    let mut tagger = Tagger::new(sink, dimensions, objects);
+    if !dimensions.object {
+        return (tagger, Statics::default());
+    }
+    let statics = Statics::new(names, &program(known), tagger.objects());
+    let texts = known.names.clone();
+    tagger = tagger.with_thread_local(statics.thread_local.clone());
+    tagger = tagger.with_variables(statics.watch(move |text| texts.text(text).map(<[u8]>::to_vec)));
+    (tagger, statics)
+}
+
+/// Whether nothing was noted of any object.
+pub fn is_unnoted(groups: &[Group]) -> bool {
+    let noted = |group: &Group| group.objects > 0 && !matches!(group.common, Common::Stack { .. });
+    !groups.iter().any(noted)
 }
 
 /// Says of call sites whether they lie in a wrapper; `named` are those that the user names.
@@ -248,7 +279,7 @@ fn points_of(functions: &[String], names: &Names, points: &[PointInfo]) -> anyho
 
 impl Measured {
     /// Of a simulation that counts by reference point and nothing else.
-    pub fn by_point(chosen: Chosen, counts: Vec<LevelCounts>, points: &[PointInfo], names: Names) -> Measured {
+    pub fn by_point(chosen: Chosen, counts: Vec<LevelCounts>, points: &[PointInfo], names: impl Into<Rc<Names>>) -> Measured {
         let key = |point| Key {
             point: Point(point),
             node: Key::NONE,
@@ -271,7 +302,7 @@ impl Measured {
             statics: Statics::default(),
             first: Vec::new(),
             scopes: Scopes::new(&[], &[]),
-            names: Rc::new(names),
+            names: names.into(),
             unnoted: false,
             wrappers: Vec::new(),
             texts: Rc::default(),
