@@ -1,4 +1,5 @@
 //! The command line.
+use crate::sharing::args::SharingArgs;
 use crate::sim::args::{PcRange, SimArgs};
 use crate::tables::args::{EvictorArgs, TableArgs};
 use crate::whatif::args::{AdviseArgs, WhatifArgs};
@@ -82,6 +83,10 @@ pub enum Task {
     /// Changes to the program that would save misses, tried on the recording.
     #[command(after_help = "Examples:\n  memtrail advise a.mtr\n  memtrail advise --level L2 --least 1 --json a.mtr")]
     Advise(Box<AdviseArgs>),
+    /// Which lines threads take from each other: true and false sharing, who does it, what padding saves.
+    #[command(after_help = "Examples:\n  memtrail sharing a.mtr\n  \
+        memtrail sharing --protocol moesi --preset zen3 --min 100 a.mtr\n  memtrail sharing --quick --json a.mtr")]
+    Sharing(Box<SharingArgs>),
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
     Check(CheckArgs),

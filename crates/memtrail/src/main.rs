@@ -23,6 +23,7 @@ mod progress;
 mod record;
 mod replay;
 mod say;
+mod sharing;
 mod sim;
 mod tables;
 mod whatif;
@@ -70,6 +71,7 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Competition(args) => tables::command(Table::Competition, &args),
         Task::Whatif(args) => whatif::command(&args),
         Task::Advise(args) => whatif::advise::command(&args),
+        Task::Sharing(args) => sharing::command(&args),
         Task::Check(args) => info::check(&args),
         Task::Import(args) => import::command(&args),
         Task::Export(args) => export::command(&args),

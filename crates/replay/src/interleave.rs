@@ -86,6 +86,9 @@ pub enum Order {
 /// Most accesses handed on in one go when ordering by time.
 pub const SLICE: u64 = 1000;
 
+/// In the finest order, while streams wait for what the only other one does.
+const FINE_SLICE: u64 = 8;
+
 /// A stream and how far it has come.
 struct Place<'s, T> {
     stream: &'s mut T,
@@ -201,6 +204,8 @@ fn by_time<T: Stream, S: AccessSink>(places: &mut [Place<T>], finest: bool, sink
                 // Equal times go to the earlier stream.
                 places[i].before(time.saturating_add(u64::from(i < other)))
             }
+            // One that waits may be let go on by any of these.
+            None if finest && !held.is_empty() => FINE_SLICE,
             _ => SLICE,
         };
         places[i].produce(slice, sink)?;
@@ -337,7 +342,10 @@ mod tests {
     fn in_the_finest_order_every_access_has_its_turn() {
         // Thread 0: every 10 from 100 on. Thread 1: every 20 from 105 on, and at 140 as thread 0.
         let order = runs(&[&[(100, 150, 5)], &[(105, 145, 2), (140, 160, 1)]], Order::Finest);
-        assert_eq!(order, [(0, 0, 1), (1, 0, 1), (0, 1, 2), (1, 1, 1), (0, 3, 2), (1, 2, 1)]);
+        assert_eq!(
+            order,
+            [(0, 0, 1), (1, 0, 1), (0, 1, 2), (1, 1, 1), (0, 3, 2), (1, 2, 1)]
+        );
         // Alone, or long before the others, it is slices.
         let order = runs(&[&[(0, 1100, 1100)], &[(1050, 1060, 1)]], Order::Finest);
         assert_eq!(order, [(0, 0, 1000), (0, 1000, 51), (1, 0, 1), (0, 1051, 49)]);
@@ -345,7 +353,8 @@ mod tests {
 
     #[test]
     fn the_finest_order_is_that_of_times() {
-        let threads: &[&[(u64, u64, u64)]] = &[&[(0, 997, 100), (1000, 1003, 50)], &[(3, 900, 77)], &[(500, 1001, 300)]];
+        let threads: &[&[(u64, u64, u64)]] =
+            &[&[(0, 997, 100), (1000, 1003, 50)], &[(3, 900, 77)], &[(500, 1001, 300)]];
         let mut all: Vec<(u64, u32, u64)> = Vec::new();
         for (thread, segments) in threads.iter().enumerate() {
             let mut number = 0;
@@ -360,7 +369,9 @@ mod tests {
         all.sort_unstable();
         let expected: Vec<(u32, u64)> = all.into_iter().map(|(_, thread, number)| (thread, number)).collect();
         let found = runs(threads, Order::Finest).into_iter();
-        let found: Vec<(u32, u64)> = found.flat_map(|(t, first, n)| (first..first + n).map(move |i| (t, i))).collect();
+        let found: Vec<(u32, u64)> = found
+            .flat_map(|(t, first, n)| (first..first + n).map(move |i| (t, i)))
+            .collect();
         assert_eq!(found, expected);
     }
 

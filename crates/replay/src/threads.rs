@@ -14,10 +14,10 @@ use crate::select::{Part, Selection};
 use crate::turns::{Member, Turns};
 use crate::Input;
 use memtrail_decode::Noted;
-use memtrail_model::{Access, AccessSink, Edge, Event, Flow, Reply, Thread, Wants};
+use memtrail_model::{Access, AccessSink, Edge, Event, Flow, Note, Reply, Thread, Wants};
 use memtrail_trace::{parse, Error, Known};
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io::{self, Read, Seek};
 use std::rc::Rc;
 use std::sync::mpsc::{channel, sync_channel, Receiver, Sender, SyncSender};
@@ -393,6 +393,7 @@ impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
 struct Turn {
     turns: Rc<RefCell<Turns>>,
     member: Member,
+    thread: Thread,
     /// The space whose notes its own are numbered with, until a new image begins, and from then on.
     space: u32,
     next_space: u32,
@@ -409,6 +410,7 @@ impl Turn {
         Turn {
             turns,
             member,
+            thread: part.thread,
             space,
             next_space: known.space(part.thread),
             begun: false,
@@ -421,11 +423,13 @@ impl Turn {
         self.turns.borrow().number(self.space, self.member)
     }
 
-    /// Before anything is handed on. Returns `false` if the process is still to be forked.
+    /// Before anything is handed on. Returns `false` if the process is still to be forked, or the
+    /// thread to be made.
     fn begin<S: AccessSink>(&mut self, sink: &mut S) -> bool {
         if !self.begun {
             let mut turns = self.turns.borrow_mut();
-            if !self.insists && turns.awaits_fork(self.space) {
+            let awaits = turns.awaits_fork(self.space) || turns.awaits_start(self.thread.0);
+            if !self.insists && awaits {
                 return false;
             }
             if let Some(parent) = turns.fork(self.space) {
@@ -453,6 +457,9 @@ impl Turn {
         turns.went(self.space, self.member, number, fresh);
         match &note.noted {
             Noted::Note(note) => {
+                if let Note::Start { thread: Some(made), .. } = note {
+                    turns.started(made.0);
+                }
                 sink.event(Event::Note { thread, number, note });
             }
             &Noted::Fork { child: Some(child) } => {
@@ -471,6 +478,19 @@ impl Turn {
             self.turns.borrow_mut().leave(self.space, self.member);
         }
     }
+}
+
+/// Threads that another thread made, and told of: all but the first of each process. What was
+/// recorded elsewhere tells of nothing, and has no texts.
+fn unmade(known: &Known) -> HashSet<u32> {
+    if known.definitions.texts.is_empty() {
+        return HashSet::new();
+    }
+    let mut processes = HashSet::new();
+    let threads = known.threads.values();
+    // In the order of serial numbers.
+    let others = threads.filter(|thread| !processes.insert(thread.process));
+    others.map(|thread| thread.serial).collect()
 }
 
 /// Replays several threads.
@@ -504,7 +524,7 @@ pub(crate) fn together<R: Read + Seek + Send, S: AccessSink>(
         };
         let mut remotes: Vec<_> = parts.into_iter().map(remote).collect();
         if wants.notes {
-            let turns = Rc::new(RefCell::new(Turns::new(known.forks())));
+            let turns = Rc::new(RefCell::new(Turns::new(known.forks(), unmade(known))));
             for (i, remote) in remotes.iter_mut().enumerate() {
                 remote.turn = Some(Turn::new(known, &remote.part, i, turns.clone()));
             }

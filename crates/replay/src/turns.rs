@@ -7,11 +7,12 @@
 //! **Idea.** A thread whose note is not the next one waits until it is. If all threads of its
 //! address space that have anything left wait, the note with the least number is the next, as the
 //! ones before it will never come. A new image (exec) begins at 0 again, when the threads of the
-//! one before have ended; a forked process begins when its parent has come to the fork.
+//! one before have ended; a forked process begins when its parent has come to the fork, and a
+//! thread when another has made it.
 //!
 //! **Invariant.** As long as a thread of an address space has anything left, one of them may go on,
 //! or its parent may.
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A thread, by its place among those that are replayed.
 pub(crate) type Member = usize;
@@ -32,15 +33,28 @@ pub(crate) struct Turns {
     spaces: HashMap<u32, Space>,
     /// Forked processes that have not been told of, and their parents.
     forks: BTreeMap<u32, u32>,
+    /// Threads that another thread is still to make.
+    unmade: HashSet<u32>,
 }
 
 impl Turns {
-    /// `forks`: all forked processes with their parents.
-    pub fn new(forks: BTreeMap<u32, u32>) -> Turns {
+    /// `forks`: all forked processes with their parents; `unmade`: threads that others make.
+    pub fn new(forks: BTreeMap<u32, u32>, unmade: HashSet<u32>) -> Turns {
         Turns {
             spaces: HashMap::new(),
             forks,
+            unmade,
         }
+    }
+
+    /// Whether a thread has to wait until another has made it.
+    pub fn awaits_start(&self, thread: u32) -> bool {
+        self.unmade.contains(&thread)
+    }
+
+    /// A thread was made, or goes on as if it had been.
+    pub fn started(&mut self, thread: u32) {
+        self.unmade.remove(&thread);
     }
 
     fn space(&mut self, space: u32) -> &mut Space {
@@ -105,7 +119,7 @@ mod tests {
     use super::*;
 
     fn turns(members: usize) -> Turns {
-        let mut turns = Turns::new([(7, 0)].into());
+        let mut turns = Turns::new([(7, 0)].into(), [3].into());
         (0..members).for_each(|_| turns.join(0));
         turns
     }
@@ -150,6 +164,14 @@ mod tests {
         assert!(t.may(0, 0, 0, true));
         t.went(0, 0, 0, true);
         assert!(go(&mut t, 0, 1));
+    }
+
+    #[test]
+    fn a_thread_waits_until_it_is_made() {
+        let mut t = turns(1);
+        assert!(t.awaits_start(3) && !t.awaits_start(0));
+        t.started(3);
+        assert!(!t.awaits_start(3));
     }
 
     #[test]

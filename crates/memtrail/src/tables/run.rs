@@ -279,7 +279,12 @@ fn points_of(functions: &[String], names: &Names, points: &[PointInfo]) -> anyho
 
 impl Measured {
     /// Of a simulation that counts by reference point and nothing else.
-    pub fn by_point(chosen: Chosen, counts: Vec<LevelCounts>, points: &[PointInfo], names: impl Into<Rc<Names>>) -> Measured {
+    pub fn by_point(
+        chosen: Chosen,
+        counts: Vec<LevelCounts>,
+        points: &[PointInfo],
+        names: impl Into<Rc<Names>>,
+    ) -> Measured {
         let key = |point| Key {
             point: Point(point),
             node: Key::NONE,
