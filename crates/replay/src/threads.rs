@@ -7,7 +7,7 @@
 //! batches and waits as soon as a few are under way. It is started when the recorded thread's first
 //! access is due, and ends with it: there are never more than the recorded program had, and memory
 //! is bounded by them.
-use crate::interleave::{interleave, Segment, Stream};
+use crate::interleave::{interleave, Order, Segment, Stream};
 use crate::limit::{count, end_of, Limit};
 use crate::player::Player;
 use crate::select::{Part, Selection};
@@ -445,7 +445,9 @@ impl Turn {
     fn take<S: AccessSink>(&mut self, thread: Thread, note: &Numbered, sink: &mut S) -> bool {
         let mut turns = self.turns.borrow_mut();
         let (number, fresh) = (note.number, note.is_fresh());
-        if !turns.may(self.space, self.member, number, fresh) && !self.insists {
+        let awaits = matches!(&note.noted, Noted::Note(note) if turns.awaits_end(self.space, note));
+        let may = turns.may(self.space, self.member, number, fresh) && !awaits;
+        if !may && !self.insists {
             return false;
         }
         self.insists = false;
@@ -457,8 +459,16 @@ impl Turn {
         turns.went(self.space, self.member, number, fresh);
         match &note.noted {
             Noted::Note(note) => {
-                if let Note::Start { thread: Some(made), .. } = note {
-                    turns.started(made.0);
+                match *note {
+                    Note::Start {
+                        thread: Some(made),
+                        cleared,
+                    } => {
+                        turns.started(made.0);
+                        turns.lives(self.space, made.0, cleared);
+                    }
+                    Note::End { .. } => turns.ended(thread.0),
+                    _ => {}
                 }
                 sink.event(Event::Note { thread, number, note });
             }
@@ -493,6 +503,33 @@ fn unmade(known: &Known) -> HashSet<u32> {
     others.map(|thread| thread.serial).collect()
 }
 
+/// The notes of threads' ends, by address space and number. A thread's last record is its end,
+/// unless it was killed.
+fn ends<R: Read + Seek + Send>(
+    input: &Input<'_, R>,
+    known: &Known,
+    remotes: &[Remote<'_, '_, '_, R>],
+) -> Result<HashSet<(u32, u64)>, Error> {
+    let (mut decoding, mut stream) = Default::default();
+    let mut ends = HashSet::new();
+    for part in remotes.iter().map(|remote| &remote.part).filter(|part| part.ends) {
+        let Some(chunk) = part.chunks.last() else { continue };
+        parse(known, chunk, &input.payload(chunk)?, &mut decoding, &mut stream)?;
+        let mut last = [0; 3];
+        let expanded = stream.words(chunk.head.stream.words, |words| {
+            for &word in &words[words.len().saturating_sub(3)..] {
+                last = [last[1], last[2], word];
+            }
+            true
+        });
+        expanded.map_err(|what| Error::Damaged { at: chunk.at, what })?;
+        if last[0] == memtrail_ring::record::ENDED {
+            ends.insert((known.space(part.thread), last[1]));
+        }
+    }
+    Ok(ends)
+}
+
 /// Replays several threads.
 pub(crate) fn together<R: Read + Seek + Send, S: AccessSink>(
     input: &Input<'_, R>,
@@ -524,7 +561,11 @@ pub(crate) fn together<R: Read + Seek + Send, S: AccessSink>(
         };
         let mut remotes: Vec<_> = parts.into_iter().map(remote).collect();
         if wants.notes {
-            let turns = Rc::new(RefCell::new(Turns::new(known.forks(), unmade(known))));
+            let mut turns = Turns::new(known.forks(), unmade(known));
+            if matches!(selection.order, Order::EqualRate { .. }) {
+                turns.let_run_on(ends(input, known, &remotes)?);
+            }
+            let turns = Rc::new(RefCell::new(turns));
             for (i, remote) in remotes.iter_mut().enumerate() {
                 remote.turn = Some(Turn::new(known, &remote.part, i, turns.clone()));
             }

@@ -82,21 +82,20 @@ impl Finding {
         self.users.iter().map(|user| user.thread).collect()
     }
 
-    /// What the line is called: the names of all that lies in it and is used.
+    /// What the line is called: the objects in it that are taken from a thread, the worst first.
     pub fn object(&self) -> String {
-        let is_used = |i: &&Inhabitant| {
-            let (first, last) = (i.placed.first - self.address, i.placed.last - self.address);
-            self.runs
-                .iter()
-                .any(|run| run.offset <= last && first < run.offset + run.bytes)
-        };
-        let mut names: Vec<&str> = self
-            .objects
-            .iter()
-            .filter(is_used)
-            .map(|i| i.object.name.as_str())
-            .collect();
-        names.dedup();
+        let mut names: BTreeMap<&str, u64> = BTreeMap::new();
+        for user in &self.users {
+            let address = self.address + user.offset;
+            let inside = |i: &&Inhabitant| (i.placed.first..=i.placed.last).contains(&address);
+            let taken = user.counts.coherence_misses() + user.counts.invalidations;
+            if let Some(there) = self.objects.iter().find(inside).filter(|_| taken > 0) {
+                *names.entry(there.object.name.as_str()).or_default() += taken;
+            }
+        }
+        let mut names: Vec<(&str, u64)> = names.into_iter().collect();
+        names.sort_by_key(|(_, taken)| std::cmp::Reverse(*taken));
+        let names: Vec<&str> = names.into_iter().map(|(name, _)| name).collect();
         match names.is_empty() {
             true => "[unknown]".to_string(),
             false => names.join(", "),

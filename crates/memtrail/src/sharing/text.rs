@@ -76,7 +76,7 @@ fn head(report: &Report<'_>, out: &mut String) {
     put(
         out,
         &format!(
-            "{} of {} accesses ({}) miss because another thread wrote to the line: {} need not, {} must.",
+            "{} of {} accesses ({} %) miss because another thread wrote to the line: {} need not, {} must.",
             thousands(t.coherence_misses()),
             thousands(t.accesses),
             percent(t.coherence_misses(), t.accesses),
@@ -136,7 +136,7 @@ fn line(number: usize, finding: &Finding, out: &mut String) {
         out,
         &format!(
             "   {}{range}: {} false, {} true; {}, {}, {}",
-            count(c.coherence_misses(), "coherence miss", "coherence misses"),
+            count(c.coherence_misses(), "miss", "misses"),
             thousands(c.false_misses),
             thousands(c.true_misses),
             count(c.invalidations, "invalidation", "invalidations"),
@@ -165,11 +165,14 @@ fn line(number: usize, finding: &Finding, out: &mut String) {
     pairs.sort_by_key(|(pair, counts)| (std::cmp::Reverse(counts.coherence_misses()), *pair));
     let took = pairs.iter().take(4).map(|(pair, counts)| {
         let times = thousands(counts.coherence_misses());
-        format!("{} from {} {times}", pair.writer.0, pair.loser.0)
+        format!("{} from {} {times} times", pair.writer.0, pair.loser.0)
     });
     put(
         out,
-        &format!("   threads take it: {}", took.collect::<Vec<_>>().join(", ")),
+        &format!(
+            "   thread takes it from thread: {}",
+            took.collect::<Vec<_>>().join(", ")
+        ),
     );
     savings(finding, out);
 }
