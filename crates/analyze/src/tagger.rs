@@ -412,6 +412,12 @@ impl<S: AccessSink> Tagger<S> {
         &mut self.sink
     }
 
+    /// The sink, at the end.
+    pub fn into_sink(mut self) -> S {
+        self.flush();
+        self.sink
+    }
+
     /// What composites stand for, by number.
     pub fn keys(&self) -> Vec<Key> {
         self.composites.keys.iter().copied().collect()

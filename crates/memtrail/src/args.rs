@@ -1,6 +1,7 @@
 //! The command line.
-use crate::sampling::args::{BbvArgs, EstimateArgs, SimpointArgs};
 use crate::calibrate::CalibrateArgs;
+use crate::sampling::args::{BbvArgs, EstimateArgs, SimpointArgs};
+use crate::sharing::args::SharingArgs;
 use crate::sim::args::{PcRange, SimArgs};
 use crate::stalls::args::StallArgs;
 use crate::tables::args::{EvictorArgs, TableArgs};
@@ -112,6 +113,10 @@ pub enum Task {
     /// Measure this machine's latencies and parallelism, for `stalls --core host`.
     #[command(after_help = "Examples:\n  memtrail calibrate\n  memtrail calibrate -o core.toml")]
     Calibrate(CalibrateArgs),
+    /// Which lines threads take from each other: true and false sharing, who does it, what padding saves.
+    #[command(after_help = "Examples:\n  memtrail sharing a.mtr\n  \
+        memtrail sharing --protocol moesi --preset zen3 --min 100 a.mtr\n  memtrail sharing --quick --json a.mtr")]
+    Sharing(Box<SharingArgs>),
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
     Check(CheckArgs),

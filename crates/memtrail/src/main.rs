@@ -6,8 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod calibrate;
 mod attach;
+mod calibrate;
 mod demo;
 mod doctor;
 mod dump;
@@ -28,6 +28,7 @@ mod record;
 mod replay;
 mod sampling;
 mod say;
+mod sharing;
 mod sim;
 mod stalls;
 mod tables;
@@ -83,6 +84,7 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Estimate(args) => sampling::command(&args),
         Task::Stalls(args) => stalls::command(&args),
         Task::Calibrate(args) => calibrate::command(&args),
+        Task::Sharing(args) => sharing::command(&args),
         Task::Check(args) => info::check(&args),
         Task::Import(args) => import::command(&args),
         Task::Export(args) => export::command(&args),

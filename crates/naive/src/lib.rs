@@ -13,6 +13,7 @@
 //! The sequences computed by hand in `crates/simulate/tests/by_hand.rs` hold it to the page.
 mod bytes;
 mod cache;
+pub mod coherence;
 
 use bytes::Bytes;
 use cache::{Cache, Class, Line, Stride};

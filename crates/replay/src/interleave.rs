@@ -75,14 +75,19 @@ pub trait Stream {
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// By recorded time.
+    /// By recorded time, in slices.
     Time,
+    /// By recorded time, access by access: for those to whom it matters which thread was first.
+    Finest,
     /// This number of accesses of each stream in turn, as long as it has any.
     EqualRate { quantum: u64 },
 }
 
 /// Most accesses handed on in one go when ordering by time.
 pub const SLICE: u64 = 1000;
+
+/// In the finest order, while streams wait for what the only other one does.
+const FINE_SLICE: u64 = 8;
 
 /// A stream and how far it has come.
 struct Place<'s, T> {
@@ -119,6 +124,24 @@ impl<T: Stream> Place<'_, T> {
         }
     }
 
+    /// How many accesses, from the next one on, come before a time: at least 1, at most a slice.
+    fn before(&self, time: u64) -> u64 {
+        let earlier = |n: u64| self.segment.time(self.done.saturating_add(n)) < time;
+        let (mut low, mut step) = (1, 1);
+        // Mostly it is a few.
+        while low + step <= SLICE && earlier(low + step - 1) {
+            low += step;
+            step *= 2;
+        }
+        while step > 1 {
+            step /= 2;
+            if low + step <= SLICE && earlier(low + step - 1) {
+                low += step;
+            }
+        }
+        low
+    }
+
     /// Hands on at most `n` accesses of the segment; returns how many.
     fn produce<S: AccessSink>(&mut self, n: u64, sink: &mut S) -> Result<u64, T::Error> {
         let n = n.min(self.segment.accesses - self.done);
@@ -144,12 +167,13 @@ pub fn interleave<T: Stream, S: AccessSink>(streams: &mut [T], order: Order, sin
         })
         .collect();
     match order {
-        Order::Time => by_time(&mut places, sink),
+        Order::Time => by_time(&mut places, false, sink),
+        Order::Finest => by_time(&mut places, true, sink),
         Order::EqualRate { quantum } => in_turn(&mut places, quantum.max(1), sink),
     }
 }
 
-fn by_time<T: Stream, S: AccessSink>(places: &mut [Place<T>], sink: &mut S) -> Result<(), T::Error> {
+fn by_time<T: Stream, S: AccessSink>(places: &mut [Place<T>], finest: bool, sink: &mut S) -> Result<(), T::Error> {
     let mut next = BinaryHeap::new();
     let mut held: Vec<usize> = (0..places.len()).collect();
     loop {
@@ -175,7 +199,16 @@ fn by_time<T: Stream, S: AccessSink>(places: &mut [Place<T>], sink: &mut S) -> R
             }
             continue;
         };
-        places[i].produce(SLICE, sink)?;
+        let slice = match next.peek() {
+            Some(&Reverse((time, other))) if finest => {
+                // Equal times go to the earlier stream.
+                places[i].before(time.saturating_add(u64::from(i < other)))
+            }
+            // One that waits may be let go on by any of these.
+            None if finest && !held.is_empty() => FINE_SLICE,
+            _ => SLICE,
+        };
+        places[i].produce(slice, sink)?;
         match places[i].ready(sink)? {
             Ready::Yes => next.push(Reverse((places[i].segment.time(places[i].done), i))),
             Ready::Held => held.push(i),
@@ -303,6 +336,43 @@ mod tests {
             (0, 2000, 1000),
         ];
         assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn in_the_finest_order_every_access_has_its_turn() {
+        // Thread 0: every 10 from 100 on. Thread 1: every 20 from 105 on, and at 140 as thread 0.
+        let order = runs(&[&[(100, 150, 5)], &[(105, 145, 2), (140, 160, 1)]], Order::Finest);
+        assert_eq!(
+            order,
+            [(0, 0, 1), (1, 0, 1), (0, 1, 2), (1, 1, 1), (0, 3, 2), (1, 2, 1)]
+        );
+        // Alone, or long before the others, it is slices.
+        let order = runs(&[&[(0, 1100, 1100)], &[(1050, 1060, 1)]], Order::Finest);
+        assert_eq!(order, [(0, 0, 1000), (0, 1000, 51), (1, 0, 1), (0, 1051, 49)]);
+    }
+
+    #[test]
+    fn the_finest_order_is_that_of_times() {
+        let threads: &[&[(u64, u64, u64)]] =
+            &[&[(0, 997, 100), (1000, 1003, 50)], &[(3, 900, 77)], &[(500, 1001, 300)]];
+        let mut all: Vec<(u64, u32, u64)> = Vec::new();
+        for (thread, segments) in threads.iter().enumerate() {
+            let mut number = 0;
+            for &(begin, end, accesses) in *segments {
+                let segment = Segment { begin, end, accesses };
+                for i in 0..accesses {
+                    all.push((segment.time(i), thread as u32, number));
+                    number += 1;
+                }
+            }
+        }
+        all.sort_unstable();
+        let expected: Vec<(u32, u64)> = all.into_iter().map(|(_, thread, number)| (thread, number)).collect();
+        let found = runs(threads, Order::Finest).into_iter();
+        let found: Vec<(u32, u64)> = found
+            .flat_map(|(t, first, n)| (first..first + n).map(move |i| (t, i)))
+            .collect();
+        assert_eq!(found, expected);
     }
 
     #[test]

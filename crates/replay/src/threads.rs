@@ -7,17 +7,17 @@
 //! batches and waits as soon as a few are under way. It is started when the recorded thread's first
 //! access is due, and ends with it: there are never more than the recorded program had, and memory
 //! is bounded by them.
-use crate::interleave::{interleave, Segment, Stream};
+use crate::interleave::{interleave, Order, Segment, Stream};
 use crate::limit::{count, end_of, Limit};
 use crate::player::Player;
 use crate::select::{Part, Selection};
 use crate::turns::{Member, Turns};
 use crate::Input;
 use memtrail_decode::Noted;
-use memtrail_model::{Access, AccessSink, Edge, Event, Flow, Reply, Thread, Wants};
+use memtrail_model::{Access, AccessSink, Edge, Event, Flow, Note, Reply, Thread, Wants};
 use memtrail_trace::{parse, Error, Known};
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io::{self, Read, Seek};
 use std::rc::Rc;
 use std::sync::mpsc::{channel, sync_channel, Receiver, Sender, SyncSender};
@@ -393,6 +393,7 @@ impl<R: Read + Seek + Send> Stream for Remote<'_, '_, '_, R> {
 struct Turn {
     turns: Rc<RefCell<Turns>>,
     member: Member,
+    thread: Thread,
     /// The space whose notes its own are numbered with, until a new image begins, and from then on.
     space: u32,
     next_space: u32,
@@ -409,6 +410,7 @@ impl Turn {
         Turn {
             turns,
             member,
+            thread: part.thread,
             space,
             next_space: known.space(part.thread),
             begun: false,
@@ -421,11 +423,13 @@ impl Turn {
         self.turns.borrow().number(self.space, self.member)
     }
 
-    /// Before anything is handed on. Returns `false` if the process is still to be forked.
+    /// Before anything is handed on. Returns `false` if the process is still to be forked, or the
+    /// thread to be made.
     fn begin<S: AccessSink>(&mut self, sink: &mut S) -> bool {
         if !self.begun {
             let mut turns = self.turns.borrow_mut();
-            if !self.insists && turns.awaits_fork(self.space) {
+            let awaits = turns.awaits_fork(self.space) || turns.awaits_start(self.thread.0);
+            if !self.insists && awaits {
                 return false;
             }
             if let Some(parent) = turns.fork(self.space) {
@@ -441,7 +445,9 @@ impl Turn {
     fn take<S: AccessSink>(&mut self, thread: Thread, note: &Numbered, sink: &mut S) -> bool {
         let mut turns = self.turns.borrow_mut();
         let (number, fresh) = (note.number, note.is_fresh());
-        if !turns.may(self.space, self.member, number, fresh) && !self.insists {
+        let awaits = matches!(&note.noted, Noted::Note(note) if turns.awaits_end(self.space, note));
+        let may = turns.may(self.space, self.member, number, fresh) && !awaits;
+        if !may && !self.insists {
             return false;
         }
         self.insists = false;
@@ -453,6 +459,17 @@ impl Turn {
         turns.went(self.space, self.member, number, fresh);
         match &note.noted {
             Noted::Note(note) => {
+                match *note {
+                    Note::Start {
+                        thread: Some(made),
+                        cleared,
+                    } => {
+                        turns.started(made.0);
+                        turns.lives(self.space, made.0, cleared);
+                    }
+                    Note::End { .. } => turns.ended(thread.0),
+                    _ => {}
+                }
                 sink.event(Event::Note { thread, number, note });
             }
             &Noted::Fork { child: Some(child) } => {
@@ -471,6 +488,46 @@ impl Turn {
             self.turns.borrow_mut().leave(self.space, self.member);
         }
     }
+}
+
+/// Threads that another thread made, and told of: all but the first of each process. What was
+/// recorded elsewhere tells of nothing, and has no texts.
+fn unmade(known: &Known) -> HashSet<u32> {
+    if known.definitions.texts.is_empty() {
+        return HashSet::new();
+    }
+    let mut processes = HashSet::new();
+    let threads = known.threads.values();
+    // In the order of serial numbers.
+    let others = threads.filter(|thread| !processes.insert(thread.process));
+    others.map(|thread| thread.serial).collect()
+}
+
+/// The notes of threads' ends, by address space and number. A thread's last record is its end,
+/// unless it was killed.
+fn ends<R: Read + Seek + Send>(
+    input: &Input<'_, R>,
+    known: &Known,
+    remotes: &[Remote<'_, '_, '_, R>],
+) -> Result<HashSet<(u32, u64)>, Error> {
+    let (mut decoding, mut stream) = Default::default();
+    let mut ends = HashSet::new();
+    for part in remotes.iter().map(|remote| &remote.part).filter(|part| part.ends) {
+        let Some(chunk) = part.chunks.last() else { continue };
+        parse(known, chunk, &input.payload(chunk)?, &mut decoding, &mut stream)?;
+        let mut last = [0; 3];
+        let expanded = stream.words(chunk.head.stream.words, |words| {
+            for &word in &words[words.len().saturating_sub(3)..] {
+                last = [last[1], last[2], word];
+            }
+            true
+        });
+        expanded.map_err(|what| Error::Damaged { at: chunk.at, what })?;
+        if last[0] == memtrail_ring::record::ENDED {
+            ends.insert((known.space(part.thread), last[1]));
+        }
+    }
+    Ok(ends)
 }
 
 /// Replays several threads.
@@ -504,7 +561,11 @@ pub(crate) fn together<R: Read + Seek + Send, S: AccessSink>(
         };
         let mut remotes: Vec<_> = parts.into_iter().map(remote).collect();
         if wants.notes {
-            let turns = Rc::new(RefCell::new(Turns::new(known.forks())));
+            let mut turns = Turns::new(known.forks(), unmade(known));
+            if matches!(selection.order, Order::EqualRate { .. }) {
+                turns.let_run_on(ends(input, known, &remotes)?);
+            }
+            let turns = Rc::new(RefCell::new(turns));
             for (i, remote) in remotes.iter_mut().enumerate() {
                 remote.turn = Some(Turn::new(known, &remote.part, i, turns.clone()));
             }

@@ -7,11 +7,13 @@
 //! **Idea.** A thread whose note is not the next one waits until it is. If all threads of its
 //! address space that have anything left wait, the note with the least number is the next, as the
 //! ones before it will never come. A new image (exec) begins at 0 again, when the threads of the
-//! one before have ended; a forked process begins when its parent has come to the fork.
+//! one before have ended; a forked process begins when its parent has come to the fork, and a
+//! thread when another has made it.
 //!
 //! **Invariant.** As long as a thread of an address space has anything left, one of them may go on,
 //! or its parent may.
-use std::collections::{BTreeMap, HashMap};
+use memtrail_model::Note;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A thread, by its place among those that are replayed.
 pub(crate) type Member = usize;
@@ -32,15 +34,60 @@ pub(crate) struct Turns {
     spaces: HashMap<u32, Space>,
     /// Forked processes that have not been told of, and their parents.
     forks: BTreeMap<u32, u32>,
+    /// Threads that another thread is still to make.
+    unmade: HashSet<u32>,
+    /// Notes that nobody waits for, by address space and number: see [`Turns::let_run_on`].
+    passed: HashSet<(u32, u64)>,
+    /// Threads that have not ended, by address space and the word that is cleared at their end.
+    living: HashMap<(u32, u64), u32>,
 }
 
 impl Turns {
-    /// `forks`: all forked processes with their parents.
-    pub fn new(forks: BTreeMap<u32, u32>) -> Turns {
+    /// `forks`: all forked processes with their parents; `unmade`: threads that others make.
+    pub fn new(forks: BTreeMap<u32, u32>, unmade: HashSet<u32>) -> Turns {
         Turns {
             spaces: HashMap::new(),
             forks,
+            unmade,
+            ..Turns::default()
         }
+    }
+
+    /// Nobody waits for these ends of threads, by address space and number, but those who wait for
+    /// the thread: others might as well have been faster.
+    pub fn let_run_on(&mut self, ends: HashSet<(u32, u64)>) {
+        self.passed = ends;
+    }
+
+    /// Whether a note has to wait for a thread's end, which is why it could happen.
+    pub fn awaits_end(&self, space: u32, note: &Note) -> bool {
+        let word = match *note {
+            Note::Start { cleared, .. } if cleared != 0 => cleared,
+            Note::Woken { address, .. } => address,
+            _ => return false,
+        };
+        self.living.contains_key(&(space, word))
+    }
+
+    /// A thread was made.
+    pub fn lives(&mut self, space: u32, thread: u32, cleared: u64) {
+        if cleared != 0 && !self.passed.is_empty() {
+            self.living.insert((space, cleared), thread);
+        }
+    }
+
+    pub fn ended(&mut self, thread: u32) {
+        self.living.retain(|_, living| *living != thread);
+    }
+
+    /// Whether a thread has to wait until another has made it.
+    pub fn awaits_start(&self, thread: u32) -> bool {
+        self.unmade.contains(&thread)
+    }
+
+    /// A thread was made, or goes on as if it had been.
+    pub fn started(&mut self, thread: u32) {
+        self.unmade.remove(&thread);
     }
 
     fn space(&mut self, space: u32) -> &mut Space {
@@ -80,11 +127,15 @@ impl Turns {
     }
 
     /// The note has been handed on.
-    pub fn went(&mut self, space: u32, member: Member, number: u64, fresh: bool) {
-        let space = self.space(space);
+    pub fn went(&mut self, of: u32, member: Member, number: u64, fresh: bool) {
+        let space = self.space(of);
         space.waiting.remove(&member);
         let next = number.saturating_add(1);
-        space.next = if fresh { next } else { space.next.max(next) };
+        let mut next = if fresh { next } else { space.next.max(next) };
+        while self.passed.contains(&(of, next)) {
+            next += 1;
+        }
+        self.space(of).next = next;
     }
 
     /// Whether a process, a thread of which is about to begin, has to wait until its parent has
@@ -105,7 +156,7 @@ mod tests {
     use super::*;
 
     fn turns(members: usize) -> Turns {
-        let mut turns = Turns::new([(7, 0)].into());
+        let mut turns = Turns::new([(7, 0)].into(), [3].into());
         (0..members).for_each(|_| turns.join(0));
         turns
     }
@@ -150,6 +201,31 @@ mod tests {
         assert!(t.may(0, 0, 0, true));
         t.went(0, 0, 0, true);
         assert!(go(&mut t, 0, 1));
+    }
+
+    #[test]
+    fn ends_that_nobody_waits_for_are_passed_over() {
+        let mut t = turns(2);
+        t.let_run_on([(0, 1), (0, 2), (0, 5)].into());
+        t.lives(0, 1, 0x100);
+        assert!(go(&mut t, 0, 0));
+        assert!(go(&mut t, 0, 3));
+        assert!(go(&mut t, 1, 2));
+        assert!(go(&mut t, 0, 4));
+        let woken = |address| Note::Woken { address, result: 0 };
+        let start = |cleared| Note::Start { thread: None, cleared };
+        assert!(t.awaits_end(0, &woken(0x100)) && t.awaits_end(0, &start(0x100)));
+        assert!(!t.awaits_end(0, &woken(0x200)) && !t.awaits_end(1, &start(0x100)));
+        t.ended(1);
+        assert!(!t.awaits_end(0, &woken(0x100)));
+    }
+
+    #[test]
+    fn a_thread_waits_until_it_is_made() {
+        let mut t = turns(1);
+        assert!(t.awaits_start(3) && !t.awaits_start(0));
+        t.started(3);
+        assert!(!t.awaits_start(3));
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub mod results;
 pub mod run;
 pub mod scopes;
 pub mod statics;
-mod tap;
+pub mod tap;
 
 use crate::dump::whole;
 use crate::info::{ending_warning, warn_unless_whole, Recording};

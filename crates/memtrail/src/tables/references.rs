@@ -40,8 +40,7 @@ type Members = BTreeMap<(u64, Kind), Vec<usize>>;
 /// The references that points are, by point. Those that did anything are numbered by function, in
 /// the order of its code.
 pub fn names(found: &Measured) -> Vec<Reference> {
-    let points = &found.points;
-    let mut used = vec![false; points.len()];
+    let mut used = vec![false; found.points.len()];
     for (composite, key) in found.keys.iter().enumerate() {
         let did = |level: &LevelCounts| {
             level
@@ -53,6 +52,12 @@ pub fn names(found: &Measured) -> Vec<Reference> {
             *used |= found.counts.iter().any(did);
         }
     }
+    names_of(found, &used)
+}
+
+/// The same, if those of `used` are all that did anything.
+pub fn names_of(found: &Measured, used: &[bool]) -> Vec<Reference> {
+    let points = &found.points;
     let mut references: Vec<Reference> = points
         .iter()
         .map(|point| of(&found.names.code(point.code), point.pc, point.kind))

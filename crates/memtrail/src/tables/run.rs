@@ -65,11 +65,11 @@ pub struct Measured {
     pub scopes: Scopes,
     pub names: Rc<Names>,
     /// Whether objects were asked for, but nothing was noted of any.
-    unnoted: bool,
+    pub unnoted: bool,
     /// Functions that the user says are wrappers.
-    wrappers: Vec<String>,
+    pub wrappers: Vec<String>,
     /// What notes refer to.
-    texts: Rc<memtrail_decode::Names>,
+    pub texts: Rc<memtrail_decode::Names>,
     /// By serial number: what processes are called.
     pub processes: BTreeMap<u32, String>,
     pub ranks: Ranks,
@@ -160,23 +160,55 @@ pub fn tagged<S: AccessSink>(
     names: &Rc<Names>,
     known: &Known,
 ) -> TaggerFor<S> {
-    let dimensions = dimensions(by);
-    let objects = objects::Options {
-        wrapper: Some(wrappers(names.clone(), &args.wrappers)),
-        depth: args.depth.unwrap_or(usize::MAX),
+    let apart = Apart {
+        wrappers: &args.wrappers,
+        depth: args.depth,
         threshold: args.threshold,
+    };
+    let (tagger, statics) = tagged_apart(sink, dimensions(by), &apart, names, known);
+    TaggerFor { tagger, statics }
+}
+
+/// How allocations are told apart.
+pub struct Apart<'a> {
+    /// Functions that only pass on what an allocator gives them.
+    pub wrappers: &'a [String],
+    /// Calls that count, at most.
+    pub depth: Option<usize>,
+    /// Blocks of fewer bytes are not told apart.
+    pub threshold: u64,
+}
+
+/// A tagger before a sink that knows where variables are, if objects are tracked.
+pub fn tagged_apart<S: AccessSink>(
+    sink: S,
+    dimensions: Dimensions,
+    apart: &Apart<'_>,
+    names: &Rc<Names>,
+    known: &Known,
+) -> (Tagger<S>, Statics) {
+    let objects = objects::Options {
+        wrapper: Some(wrappers(names.clone(), apart.wrappers)),
+        depth: apart.depth.unwrap_or(usize::MAX),
+        threshold: apart.threshold,
         allocators: allocators(&known.names),
         ..objects::Options::default()
     };
     let mut tagger = Tagger::new(sink, dimensions, objects);
-    let mut statics = Statics::default();
-    if dimensions.object {
-        statics = Statics::new(names, &program(known), tagger.objects());
-        tagger = tagger.with_thread_local(statics.thread_local.clone());
-        let texts = known.names.clone();
-        tagger = tagger.with_variables(statics.watch(move |text| texts.text(text).map(<[u8]>::to_vec)));
+    if !dimensions.object {
+        return (tagger, Statics::default());
     }
-    TaggerFor { tagger, statics }
+    let statics = Statics::new(names, &program(known), tagger.objects());
+    let texts = known.names.clone();
+    tagger = tagger.with_thread_local(statics.thread_local.clone());
+    tagger = tagger.with_variables(statics.watch(move |text| texts.text(text).map(<[u8]>::to_vec)));
+    (tagger, statics)
+}
+
+/// Whether nothing was noted of any object.
+pub fn is_unnoted(groups: &[Group]) -> bool {
+    let noted = |group: &Group| group.objects > 0 && !matches!(group.common, Common::Stack { .. });
+    !groups.iter().any(noted)
 }
 
 /// What is left of a replay.
@@ -286,8 +318,7 @@ impl Measured {
         known: &Known,
     ) -> Measured {
         let feeders = feeders::feeders(known, tagger.unexplained().collect());
-        let noted = |group: &Group| group.objects > 0 && !matches!(group.common, Common::Stack { .. });
-        let unnoted = by.contains(&Dimension::Object) && !tagger.objects().groups().iter().any(noted);
+        let unnoted = by.contains(&Dimension::Object) && is_unnoted(tagger.objects().groups());
         Measured {
             keys: tagger.keys(),
             tallies: tagger.tallies().collect(),
