@@ -1,4 +1,5 @@
 //! The command line.
+use crate::phases::args::PhasesArgs;
 use crate::sim::args::{PcRange, SimArgs};
 use crate::tables::args::{EvictorArgs, TableArgs};
 use crate::whatif::args::{AdviseArgs, WhatifArgs};
@@ -82,6 +83,12 @@ pub enum Task {
     /// Changes to the program that would save misses, tried on the recording.
     #[command(after_help = "Examples:\n  memtrail advise a.mtr\n  memtrail advise --level L2 --least 1 --json a.mtr")]
     Advise(Box<AdviseArgs>),
+    /// How behaviour changes over time: which data misses when, and at what period to look at it.
+    #[command(
+        after_help = "Examples:\n  memtrail phases a.mtr\n  memtrail phases --level L2 --profile a.mtr\n  \
+        memtrail phases --json --curves curves.csv a.mtr\n  memtrail objects --by phase,object a.mtr"
+    )]
+    Phases(Box<PhasesArgs>),
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
     Check(CheckArgs),

@@ -5,8 +5,8 @@
 //! nothing. Agaram, Keckler, Lin and McKinley (ISMM 2006) measure the noise and choose the period
 //! by it; this crate does the same, and finds the phases.
 //!
-//! **The way.** [`gather::Gather`] keeps counts by key for each base period, in bounded memory. One
-//! key's counts are a [`Stream`], and its sums over `m` base periods the *curve* at multiple `m`.
+//! **The way.** A [`sampler::Sampler`] asks a simulation for its counts after each base period, and
+//! [`gather::Gather`] keeps them by key, in bounded memory. One key's counts are a [`Stream`], and its sums over `m` base periods the *curve* at multiple `m`.
 //! [`volatility`] measures how much a curve changes from point to point; [`choose`] picks the
 //! multiple, with the help of the stream's [`spectrum`]; [`segments`] finds where the vector of all
 //! streams changes; [`phases`] tells which parts of the run are alike, what leads them, and what
@@ -17,8 +17,10 @@
 
 pub mod choose;
 pub mod code;
+pub mod cut;
 pub mod gather;
 pub mod phases;
+pub mod sampler;
 pub mod segments;
 pub mod spectrum;
 pub mod volatility;

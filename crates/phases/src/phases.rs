@@ -9,8 +9,9 @@
 //!
 //! **Three types**, the paper's, by rules of our own:
 //! - *None*: one phase is left without initialisation and ending. Initialisation are the first
-//!   phases, up to [`PhaseOptions::initialisation`] of the run together, that do not recur behind
-//!   them; the ending are the last ones, up to [`PhaseOptions::ending`].
+//!   phases, up to [`PhaseOptions::initialisation`] of the run together, if none of them recurs
+//!   behind the last of them; the ending are the last ones, up to [`PhaseOptions::ending`], of
+//!   which none occurs before.
 //! - *Simple*: at least [`SHARP`] of the boundaries between the others are sharp, and the phases
 //!   explain at least half of the variation. A boundary is sharp if, between two points before and
 //!   two behind it, at least half of the change between the phases' medians happens. What phases
@@ -26,6 +27,14 @@ pub const SHARP: f64 = 0.75;
 
 /// Points that a phase lasts at least.
 pub const LEAST_POINTS: usize = 3;
+
+/// Share of the run that a phase lasts at least: this is about the run as a whole.
+pub const LEAST_SHARE: f64 = 0.005;
+
+/// Points that a phase lasts at least, of so many.
+pub fn least_points(points: usize) -> usize {
+    ((points as f64 * LEAST_SHARE).ceil() as usize).max(LEAST_POINTS)
+}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PhaseOptions {
@@ -135,7 +144,7 @@ pub fn analyse(streams: &[&Stream], named: usize, options: &PhaseOptions) -> Pha
     let multiple = choice.multiple;
     let len = streams.iter().map(|stream| stream.counts.len()).min().unwrap_or(0);
     let rows = rows(streams, multiple);
-    let mut parts = segments(&rows, LEAST_POINTS, &options.change);
+    let mut parts = segments(&rows, least_points(rows.len()), &options.change);
     let part_labels = labels(&rows, &parts, &options.change);
     let mut ids = join_equal(&mut parts, part_labels);
     number(&mut ids);
@@ -272,22 +281,21 @@ fn is_sharp(rows: &[Row], at: usize, before: &[f64], after: &[f64]) -> bool {
 
 /// Which phases are neither initialisation nor ending.
 fn steady(phases: &[PhaseSpan], len: usize, options: &PhaseOptions) -> Range<usize> {
-    let (mut first, mut last) = (0, phases.len());
     let share = |from: usize, to: usize| (to - from) as f64 / len.max(1) as f64;
-    while first + 1 < last
-        && share(0, phases[first].to) <= options.initialisation
-        && phases[first + 1..].iter().all(|phase| phase.id != phases[first].id)
-    {
-        first += 1;
-    }
-    while last > first + 1
-        && share(phases[last - 1].from, len) <= options.ending
-        && phases[first..last - 1]
-            .iter()
-            .all(|phase| phase.id != phases[last - 1].id)
-    {
-        last -= 1;
-    }
+    let apart = |one: &[PhaseSpan], other: &[PhaseSpan]| {
+        let is_in = |phase: &PhaseSpan| other.iter().any(|other| other.id == phase.id);
+        !one.iter().any(is_in)
+    };
+    let is_start = |&end: &usize| {
+        let (start, rest) = phases.split_at(end);
+        share(0, start[end - 1].to) <= options.initialisation && apart(start, rest)
+    };
+    let first = (1..phases.len()).rev().find(is_start).unwrap_or(0);
+    let is_end = |&begin: &usize| {
+        let (rest, end) = phases[first..].split_at(begin - first);
+        share(end[0].from, len) <= options.ending && apart(rest, end)
+    };
+    let last = (first + 1..phases.len()).find(is_end).unwrap_or(phases.len());
     first..last
 }
 

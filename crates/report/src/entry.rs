@@ -29,10 +29,12 @@ pub enum Dimension {
     Module,
     Thread,
     Process,
+    /// A kind of phase of the run.
+    Phase,
 }
 
 impl Dimension {
-    pub const ALL: [Dimension; 11] = [
+    pub const ALL: [Dimension; 12] = [
         Dimension::Ref,
         Dimension::Callpath,
         Dimension::Object,
@@ -44,6 +46,7 @@ impl Dimension {
         Dimension::Module,
         Dimension::Thread,
         Dimension::Process,
+        Dimension::Phase,
     ];
 
     /// As on the command line, in JSON and in files.
@@ -60,6 +63,7 @@ impl Dimension {
             Dimension::Module => "module",
             Dimension::Thread => "thread",
             Dimension::Process => "process",
+            Dimension::Phase => "phase",
         }
     }
 
@@ -370,6 +374,8 @@ pub enum Entry {
     Module(String),
     Thread(u32),
     Process(Process),
+    /// Its number, from 1.
+    Phase(u32),
 }
 
 /// What entries of one dimension are sorted and told apart by.
@@ -394,6 +400,7 @@ impl Entry {
             Entry::Module(_) => Dimension::Module,
             Entry::Thread(_) => Dimension::Thread,
             Entry::Process(_) => Dimension::Process,
+            Entry::Phase(_) => Dimension::Phase,
         }
     }
 
@@ -426,7 +433,7 @@ impl Entry {
             Entry::Function(f) => (f.name.clone(), 0, text(&f.module)),
             Entry::Loop(Some(one)) => (one.address.clone(), 0, String::new()),
             Entry::Module(name) => (name.clone(), 0, String::new()),
-            Entry::Thread(number) => (String::new(), (*number).into(), String::new()),
+            Entry::Thread(number) | Entry::Phase(number) => (String::new(), (*number).into(), String::new()),
             Entry::Process(process) => (String::new(), process.serial.into(), process.name.clone()),
         }
     }

@@ -44,6 +44,7 @@ fn heads(by: Dimension, naming: Naming) -> &'static [(&'static str, Align)] {
         Dimension::Module => &[("module", LEFT)],
         Dimension::Thread => &[("thread", RIGHT)],
         Dimension::Process => &[("process", LEFT)],
+        Dimension::Phase => &[("phase", RIGHT)],
     }
 }
 
@@ -71,7 +72,7 @@ fn texts(view: &View<'_>, row: &Row, entry: &Entry, naming: Naming) -> Vec<Strin
         Entry::Function(function) => vec![function.name.clone()],
         Entry::Module(name) => vec![name.clone()],
         Entry::Loop(one) => vec![one.as_ref().map_or_else(|| "-".to_string(), ToString::to_string)],
-        Entry::Thread(number) => vec![number.to_string()],
+        Entry::Thread(number) | Entry::Phase(number) => vec![number.to_string()],
         Entry::Process(process) => vec![process.name.clone()],
     }
 }

@@ -56,6 +56,7 @@ impl Naming<'_> {
             Dimension::Object => key.group,
             Dimension::Thread => key.thread,
             Dimension::Process => key.process,
+            Dimension::Phase => key.phase,
             _ => key.point.0,
         }
     }
@@ -86,6 +87,7 @@ impl Naming<'_> {
                 serial: key.process,
                 name: found.processes.get(&key.process).cloned().unwrap_or_default(),
             }),
+            Dimension::Phase => Entry::Phase(key.phase),
             // What --by does not offer.
             Dimension::Block | Dimension::Field => unreachable!("rows by {dimension}"),
         }
@@ -108,6 +110,10 @@ pub fn results(found: &Measured, by: &[Dimension], run: Run) -> ResultSet {
     let mut rows: Vec<Row> = Vec::new();
     let mut row_of = Vec::with_capacity(found.keys.len());
     for (composite, key) in found.keys.iter().enumerate() {
+        if found.only_phase.is_some_and(|phase| phase != key.phase) {
+            row_of.push(None);
+            continue;
+        }
         let dictionaries = dimensions.iter().zip(&mut dictionaries);
         let id = |(&dimension, dictionary): (&Dimension, &mut Dictionary)| {
             dictionary.id(naming.number(dimension, key), || naming.entry(dimension, key))

@@ -20,9 +20,12 @@ use memtrail_analyze::placement::Placement;
 use memtrail_analyze::scopes::Scopes;
 use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
 use memtrail_decode::PointInfo;
-use memtrail_model::Point;
-use memtrail_replay::accesses;
-use memtrail_report::{level_named, Dimension};
+use memtrail_model::{AccessSink, Edge, Kind, Point, Thread};
+use memtrail_phases::cut::{Cutter, Unit};
+use memtrail_phases::gather::Gather;
+use memtrail_phases::sampler::{Phased, RegionMark, Sampler, SamplerOptions, Touch};
+use memtrail_replay::{accesses, Selection};
+use memtrail_report::{first_level, level_named, Dimension};
 use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
 use memtrail_trace::Known;
 use std::cell::RefCell;
@@ -38,6 +41,46 @@ pub struct Wants {
     pub premature: bool,
     /// Why lines are missed.
     pub classes: bool,
+}
+
+/// What is made of time.
+pub enum Over {
+    /// All of it is one.
+    Whole,
+    /// Counts by base period: the first one, and how many are kept.
+    Sampled { unit: Unit, period: u64, most: usize },
+    /// Accesses are told apart by phase: how long each is, in this unit, and its number.
+    Phases { unit: Unit, phases: Vec<(u64, u32)> },
+}
+
+impl Over {
+    fn unit(&self) -> Unit {
+        match self {
+            Over::Whole => Unit::Accesses,
+            Over::Sampled { unit, .. } | Over::Phases { unit, .. } => *unit,
+        }
+    }
+
+    /// How long all phases of a number are together.
+    pub fn length_of(&self, number: Option<u32>) -> Option<u64> {
+        match (self, number) {
+            (Over::Phases { phases, .. }, Some(number)) => {
+                let own = phases.iter().filter(|phase| phase.1 == number);
+                Some(own.map(|phase| phase.0).sum())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What was counted over time.
+pub struct Sampled {
+    pub gather: Gather,
+    pub marks: Vec<RegionMark>,
+    /// By unit of code: where it is.
+    pub code: Vec<u64>,
+    /// The level whose accesses are those of code.
+    pub level: usize,
 }
 
 /// What a replay found, in numbers, and what is needed to name them.
@@ -72,6 +115,10 @@ pub struct Measured {
     texts: Rc<memtrail_decode::Names>,
     /// By serial number: what processes are called.
     pub processes: BTreeMap<u32, String>,
+    /// Counts over time, if they were asked for.
+    pub sampled: Option<Sampled>,
+    /// What is counted in other phases than this is left out of results.
+    pub only_phase: Option<u32>,
 }
 
 /// Which dimensions a tagger must track.
@@ -89,10 +136,11 @@ pub fn run(
     args: &TableArgs,
     by: &[Dimension],
     wants: Wants,
+    over: Over,
     reader: &mut Recording,
     known: &mut Known,
 ) -> anyhow::Result<Measured> {
-    run_placed(args, by, wants, None, reader, known)
+    replay_once(args, by, wants, (over, None), reader, known)
 }
 
 /// Replays the recording once, with some objects elsewhere than they were.
@@ -104,11 +152,23 @@ pub fn run_placed(
     reader: &mut Recording,
     known: &mut Known,
 ) -> anyhow::Result<Measured> {
+    replay_once(args, by, wants, (Over::Whole, placement), reader, known)
+}
+
+fn replay_once(
+    args: &TableArgs,
+    by: &[Dimension],
+    wants: Wants,
+    (over, placement): (Over, Option<Box<dyn Placement>>),
+    reader: &mut Recording,
+    known: &mut Known,
+) -> anyhow::Result<Measured> {
     let chosen = choose(&args.caches)?;
-    if let Some(name) = &args.level {
-        level_named(&chosen.hierarchy, name)?;
-    }
-    if args.caches.instructions {
+    let level = match &args.level {
+        Some(name) => level_named(&chosen.hierarchy, name)?,
+        None => first_level(&chosen.hierarchy, Kind::Read),
+    };
+    if args.caches.instructions || over.unit() == Unit::Instructions {
         known.table.number_fetches();
     }
     let known = &*known;
@@ -135,7 +195,8 @@ pub fn run_placed(
         ..objects::Options::default()
     };
     let texts = Rc::new(known.names.clone());
-    let mut tagger = Tagger::new(simulator, dimensions, objects);
+    let touch = Touch::new(simulator, matches!(over, Over::Sampled { .. }));
+    let mut tagger = Tagger::new(touch, dimensions, objects);
     let mut statics = Statics::default();
     if dimensions.object {
         statics = Statics::new(&names, &program(known), tagger.objects());
@@ -146,7 +207,6 @@ pub fn run_placed(
     if let Some(placement) = placement {
         tagger = tagger.with_placement(placement);
     }
-    let tap = Tap::new(tagger, by.contains(&Dimension::Loop));
     // The limit is for accesses that are simulated, whatever else is replayed.
     let limit = if pcs.is_empty() && points.is_empty() {
         args.limit
@@ -160,23 +220,57 @@ pub fn run_placed(
         selection.thread = None;
         selection.limit = u64::MAX;
     }
-    let progress: Progress = progress(known, &selection);
-    let feed = Feed::new(tap, pcs, args.limit.unwrap_or(u64::MAX), progress);
-    let mut feed = feed.with_points(points).only(thread);
-    replayed(accesses(reader, known, &selection, &mut feed))?;
-    let (tap, accesses) = feed.finish();
+    let path = Path {
+        pcs,
+        points,
+        limit: args.limit.unwrap_or(u64::MAX),
+        thread,
+        selection,
+        edges: by.contains(&Dimension::Loop),
+    };
+    let mut sampled = None;
+    let (mut tagger, replayed) = match over {
+        Over::Whole => path.replay(reader, known, tagger)?,
+        Over::Phases { unit, phases } => {
+            let cutter = Cutter::new(Phased::new(tagger, phases), unit);
+            let (cutter, replayed) = path.replay(reader, known, cutter)?;
+            (cutter.finish().0.finish(), replayed)
+        }
+        Over::Sampled { unit, period, most } => {
+            let (code_of, code) = code_units(known);
+            let options = SamplerOptions {
+                period,
+                most,
+                levels: chosen.hierarchy.levels.len(),
+                level,
+                code: code_of,
+                marks: unit == Unit::Accesses,
+            };
+            let cutter = Cutter::new(Sampler::new(tagger, options), unit);
+            let (cutter, replayed) = path.replay(reader, known, cutter)?;
+            let (sampler, room) = cutter.finish();
+            let (tagger, gather, marks) = sampler.finish(room);
+            sampled = Some(Sampled {
+                gather,
+                marks,
+                code,
+                level,
+            });
+            (tagger, replayed)
+        }
+    };
+    let Replayed { accesses, first, edges } = replayed;
     if accesses == 0 {
         bail!("{}: no access was simulated", args.file.display());
     }
-    let (mut tagger, first, edges) = tap.finish();
     if args.flush {
-        tagger.sink().flush();
+        tagger.sink().simulator().flush();
     }
-    let counts = tagger.sink().counts();
+    let counts = tagger.sink().simulator().counts();
     let feeders = feeders::feeders(known, tagger.unexplained().collect());
     let noted = |group: &Group| group.objects > 0 && !matches!(group.common, Common::Stack { .. });
     let unnoted = dimensions.object && !tagger.objects().groups().iter().any(noted);
-    let skipped = tagger.sink().skipped();
+    let skipped = tagger.sink().simulator().skipped();
     Ok(Measured {
         accesses,
         skipped,
@@ -195,9 +289,71 @@ pub fn run_placed(
         wrappers: args.wrappers.clone(),
         texts,
         processes: processes::names(known),
+        sampled,
+        only_phase: args.phase,
         hierarchy: chosen.hierarchy,
         source: chosen.source,
     })
+}
+
+/// What of a recording is replayed, and how.
+struct Path {
+    pcs: Vec<Range<u64>>,
+    points: Vec<bool>,
+    limit: u64,
+    thread: Option<Thread>,
+    selection: Selection,
+    edges: bool,
+}
+
+/// What was seen on the way.
+struct Replayed {
+    accesses: u64,
+    first: Vec<Option<First>>,
+    edges: Vec<Edge>,
+}
+
+impl Path {
+    /// Replays into a sink.
+    fn replay<S: AccessSink>(self, reader: &mut Recording, known: &Known, sink: S) -> anyhow::Result<(S, Replayed)> {
+        let progress: Progress = progress(known, &self.selection);
+        let feed = Feed::new(Tap::new(sink, self.edges), self.pcs, self.limit, progress);
+        let mut feed = feed.with_points(self.points).only(self.thread);
+        replayed(accesses(reader, known, &self.selection, &mut feed))?;
+        let (tap, accesses) = feed.finish();
+        let (sink, first, edges) = tap.finish();
+        let replayed = Replayed { accesses, first, edges };
+        Ok((sink, replayed))
+    }
+}
+
+/// By reference point: the number of the first block that it stands in; and by number, where that
+/// is. Instructions of no block are a block each.
+fn code_units(known: &Known) -> (Vec<u32>, Vec<u64>) {
+    let mut unit_of: HashMap<u64, u32> = HashMap::new();
+    let mut places = Vec::new();
+    for block in known.table.blocks() {
+        let unit = places.len() as u32;
+        let mut is_new = false;
+        for access in &block.plan.accesses {
+            unit_of.entry(block.code_address(access.insn)).or_insert_with(|| {
+                is_new = true;
+                unit
+            });
+        }
+        if is_new {
+            let own = block.plan.accesses.iter().map(|access| block.code_address(access.insn));
+            places.extend(own.clone().find(|code| unit_of[code] == unit));
+        }
+    }
+    let of_point = |point: &PointInfo| {
+        *unit_of.entry(point.code).or_insert_with(|| {
+            places.push(point.code);
+            places.len() as u32 - 1
+        })
+    };
+    let units = known.table.points().iter().map(of_point).collect();
+    (units, places)
 }
 
 /// Says of call sites whether they lie in a wrapper; `named` are those that the user names.
@@ -255,6 +411,7 @@ impl Measured {
             group: Key::NONE,
             thread: Key::NONE,
             process: Key::NONE,
+            phase: Key::NONE,
         };
         Measured {
             hierarchy: chosen.hierarchy,
@@ -276,6 +433,8 @@ impl Measured {
             wrappers: Vec::new(),
             texts: Rc::default(),
             processes: BTreeMap::new(),
+            sampled: None,
+            only_phase: None,
         }
     }
 
