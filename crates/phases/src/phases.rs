@@ -165,7 +165,11 @@ pub fn analyse(streams: &[&Stream], named: usize, options: &PhaseOptions) -> Pha
     let steady = steady(&phases, len, options);
     let explained = explained(&rows, &parts, &by_point, &centres, &steady);
     let behaviour = behaviour(&phases[steady.clone()], explained);
-    let after = parts.get(steady.start).map_or(0, |part| part.start);
+    // The first point behind a boundary may straddle it.
+    let after = match steady.start {
+        0 => 0,
+        first => parts[first].start + 1,
+    };
     PhasesFound {
         own_choices: streams[..named]
             .iter()

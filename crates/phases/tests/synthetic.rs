@@ -178,6 +178,16 @@ fn initialisation_then_steady_state() {
     assert_eq!(found.pairs, []);
 }
 
+/// The point in which initialisation ends is no correlation.
+#[test]
+fn a_straddling_point_makes_no_pair() {
+    let init = stream(|t| [300, 120, 0][usize::from(t >= 203) + usize::from(t > 203)]);
+    let work = stream(|t| [0, 60, 100][usize::from(t >= 203) + usize::from(t > 203)]);
+    let found = analyse(&[&init, &work], 2, &PhaseOptions::default());
+    assert_eq!((found.behaviour, found.phases.len()), (Behaviour::None, 2));
+    assert_eq!(found.pairs, []);
+}
+
 #[test]
 fn one_inversion_in_the_middle() {
     let falling = stream(|t| if t < 1100 { 90 } else { 20 });
