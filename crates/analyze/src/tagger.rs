@@ -2,7 +2,7 @@
 //!
 //! **Idea.** Simulators count by reference point. A tagger replaces the point of each access by a
 //! *composite*: a dense number for the point together with the call path, the group of objects, the
-//! thread and the process, as far as they are tracked. Nothing else about a simulation changes, and
+//! thread, the process and the phase, as far as they are tracked. Nothing else about a simulation changes, and
 //! every table is a sum over composites.
 //!
 //! **An access belongs** to the object that has its first byte.
@@ -49,6 +49,8 @@ pub struct Key {
     pub thread: u32,
     /// The serial number of the process, which is that of its address space.
     pub process: u32,
+    /// The number of the phase that [`Tagger::set_phase`] gave.
+    pub phase: u32,
 }
 
 impl Key {
@@ -57,7 +59,8 @@ impl Key {
     #[inline]
     fn hash(&self) -> u64 {
         let what = u64::from(self.point.0) | u64::from(self.node) << 32;
-        let whose = u64::from(self.group) | u64::from(self.thread ^ self.process.rotate_left(16)) << 32;
+        let who = self.thread ^ self.process.rotate_left(16) ^ self.phase.rotate_left(8);
+        let whose = u64::from(self.group) | u64::from(who) << 32;
         let mixed = what.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ whose.wrapping_mul(0xd6e8_feb8_6659_fd93);
         (mixed ^ mixed >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -124,6 +127,7 @@ impl Known {
             // No thread has this number.
             thread: Key::NONE - 1,
             process: Key::NONE,
+            phase: Key::NONE,
         },
         composite: 0,
         walker: 0,
@@ -223,6 +227,8 @@ const CACHE: u32 = 14;
 #[derive(Debug, Default)]
 struct Composites {
     keys: Numbers,
+    /// Of the accesses that come. All that is in `last` and `cache` is of this phase.
+    phase: u32,
     records: Vec<Record>,
     /// What is of another kind or size than usual, by composite.
     others: NumberMap<u32, Tally>,
@@ -237,6 +243,14 @@ struct Composites {
 }
 
 impl Composites {
+    /// Another phase begins. Forgetting what was last costs less than to compare phases at each
+    /// access.
+    fn set_phase(&mut self, phase: u32) {
+        self.phase = phase;
+        self.last.fill(Known::NOTHING);
+        self.cache.fill(Known::NOTHING);
+    }
+
     /// The last object that a point accessed.
     #[inline]
     fn hint(&self, point: Point) -> u32 {
@@ -259,6 +273,7 @@ impl Composites {
                     group,
                     thread: by.thread,
                     process: by.process,
+                    phase: self.phase,
                 };
                 self.another(key, object)
             }
@@ -295,6 +310,7 @@ impl Composites {
                 node: Key::NONE,
                 thread: Key::NONE,
                 process: Key::NONE,
+                phase: Key::NONE,
                 ..key
             };
             walker = number_of(&mut self.walkers, walked);
@@ -371,7 +387,10 @@ impl<S: AccessSink> Tagger<S> {
             variables: None,
             thread_local: Vec::new(),
             threads: Vec::new(),
-            composites: Composites::default(),
+            composites: Composites {
+                phase: Key::NONE,
+                ..Composites::default()
+            },
             waiting: Vec::with_capacity(2 * BATCH),
             body: Vec::new(),
             recent: UNKNOWN,
@@ -396,6 +415,11 @@ impl<S: AccessSink> Tagger<S> {
     pub fn with_thread_local(mut self, variables: Vec<ThreadLocal>) -> Tagger<S> {
         self.thread_local = variables;
         self
+    }
+
+    /// The accesses that come belong to this phase.
+    pub fn set_phase(&mut self, phase: u32) {
+        self.composites.set_phase(phase);
     }
 
     pub fn calls(&self) -> &Calls {

@@ -238,6 +238,7 @@ impl AccessSink for Slow {
                 group: only_if(self.dimensions.object, self.objects.group_of(object)),
                 thread: only_if(self.dimensions.thread, thread),
                 process: only_if(self.dimensions.process, self.spaces[thread as usize]),
+                phase: Key::NONE,
             };
             self.tagged.push((*access, key));
             self.objects.now += 1;

@@ -1,5 +1,6 @@
 //! The command line.
 use crate::calibrate::CalibrateArgs;
+use crate::phases::args::PhasesArgs;
 use crate::sampling::args::{BbvArgs, EstimateArgs, SimpointArgs};
 use crate::sharing::args::SharingArgs;
 use crate::sim::args::{PcRange, SimArgs};
@@ -117,6 +118,12 @@ pub enum Task {
     #[command(after_help = "Examples:\n  memtrail sharing a.mtr\n  \
         memtrail sharing --protocol moesi --preset zen3 --min 100 a.mtr\n  memtrail sharing --quick --json a.mtr")]
     Sharing(Box<SharingArgs>),
+    /// How behaviour changes over time: which data misses when, and at what period to look at it.
+    #[command(
+        after_help = "Examples:\n  memtrail phases a.mtr\n  memtrail phases --level L2 --profile a.mtr\n  \
+        memtrail phases --json --curves curves.csv a.mtr\n  memtrail objects --by phase,object a.mtr"
+    )]
+    Phases(Box<PhasesArgs>),
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
     Check(CheckArgs),

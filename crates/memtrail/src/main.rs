@@ -22,6 +22,7 @@ mod live;
 mod merge;
 mod output;
 mod overhead;
+mod phases;
 mod points;
 mod progress;
 mod record;
@@ -85,6 +86,7 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Stalls(args) => stalls::command(&args),
         Task::Calibrate(args) => calibrate::command(&args),
         Task::Sharing(args) => sharing::command(&args),
+        Task::Phases(args) => phases::command(&args),
         Task::Check(args) => info::check(&args),
         Task::Import(args) => import::command(&args),
         Task::Export(args) => export::command(&args),

@@ -31,10 +31,12 @@ pub enum Dimension {
     Process,
     /// A rank of a parallel job.
     Rank,
+    /// A kind of phase of the run.
+    Phase,
 }
 
 impl Dimension {
-    pub const ALL: [Dimension; 12] = [
+    pub const ALL: [Dimension; 13] = [
         Dimension::Ref,
         Dimension::Callpath,
         Dimension::Object,
@@ -47,6 +49,7 @@ impl Dimension {
         Dimension::Thread,
         Dimension::Process,
         Dimension::Rank,
+        Dimension::Phase,
     ];
 
     /// As on the command line, in JSON and in files.
@@ -64,6 +67,7 @@ impl Dimension {
             Dimension::Thread => "thread",
             Dimension::Process => "process",
             Dimension::Rank => "rank",
+            Dimension::Phase => "phase",
         }
     }
 
@@ -376,6 +380,8 @@ pub enum Entry {
     Process(Process),
     /// `None` if the recording does not tell.
     Rank(Option<u32>),
+    /// Its number, from 1.
+    Phase(u32),
 }
 
 /// What entries of one dimension are sorted and told apart by.
@@ -401,6 +407,7 @@ impl Entry {
             Entry::Thread(_) => Dimension::Thread,
             Entry::Process(_) => Dimension::Process,
             Entry::Rank(_) => Dimension::Rank,
+            Entry::Phase(_) => Dimension::Phase,
         }
     }
 
@@ -433,7 +440,7 @@ impl Entry {
             Entry::Function(f) => (f.name.clone(), 0, text(&f.module)),
             Entry::Loop(Some(one)) => (one.address.clone(), 0, String::new()),
             Entry::Module(name) => (name.clone(), 0, String::new()),
-            Entry::Thread(number) => (String::new(), (*number).into(), String::new()),
+            Entry::Thread(number) | Entry::Phase(number) => (String::new(), (*number).into(), String::new()),
             Entry::Process(process) => (String::new(), process.serial.into(), process.name.clone()),
             Entry::Rank(rank) => (String::new(), rank.map_or(0, |r| 1 + u64::from(r)), String::new()),
         }

@@ -145,7 +145,7 @@ fn dimension(view: &View<'_>, row: &Row, entry: &Entry) -> Value {
         Entry::Function(function) => function.name.clone().into(),
         Entry::Loop(one) => json!(one),
         Entry::Module(name) => name.clone().into(),
-        Entry::Thread(number) => (*number).into(),
+        Entry::Thread(number) | Entry::Phase(number) => (*number).into(),
         Entry::Process(process) => process.name.clone().into(),
         Entry::Rank(rank) => json!(rank),
     }

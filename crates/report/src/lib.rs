@@ -41,4 +41,4 @@ pub use entry::{
 };
 pub use set::renumbered;
 pub use set::{Counted, LevelTotals, MergeError, Pairs, ResultSet, Reuse, ReuseBucket, Row, Run, Source};
-pub use view::{first_level, level_named, Missing, Sort, View};
+pub use view::{first_level, level_named, object_names, Missing, Sort, View};

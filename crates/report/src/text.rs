@@ -45,6 +45,7 @@ fn heads(by: Dimension, naming: Naming) -> &'static [(&'static str, Align)] {
         Dimension::Thread => &[("thread", RIGHT)],
         Dimension::Process => &[("process", LEFT)],
         Dimension::Rank => &[("rank", RIGHT)],
+        Dimension::Phase => &[("phase", RIGHT)],
     }
 }
 
@@ -72,7 +73,7 @@ fn texts(view: &View<'_>, row: &Row, entry: &Entry, naming: Naming) -> Vec<Strin
         Entry::Function(function) => vec![function.name.clone()],
         Entry::Module(name) => vec![name.clone()],
         Entry::Loop(one) => vec![one.as_ref().map_or_else(|| "-".to_string(), ToString::to_string)],
-        Entry::Thread(number) => vec![number.to_string()],
+        Entry::Thread(number) | Entry::Phase(number) => vec![number.to_string()],
         Entry::Process(process) => vec![process.name.clone()],
         Entry::Rank(rank) => vec![rank.map_or_else(|| "-".to_string(), |r| r.to_string())],
     }

@@ -206,7 +206,7 @@ fn by_miss_ratio(a: &PointCounts, b: &PointCounts) -> Ordering {
 
 /// The names of objects. If several are called the same, the calls that allocated them tell them
 /// apart.
-fn object_names(entries: &[Entry]) -> Vec<String> {
+pub fn object_names(entries: &[Entry]) -> Vec<String> {
     let none = Object::default();
     let objects: Vec<&Object> = entries
         .iter()

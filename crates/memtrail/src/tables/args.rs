@@ -46,7 +46,7 @@ pub struct TableArgs {
     #[command(flatten)]
     pub caches: CacheArgs,
     /// What rows are told apart by, in this order: ref, callpath, object, line, function, loop,
-    /// module, thread, process, rank.
+    /// module, thread, process, rank, phase.
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = dimension)]
     pub by: Vec<Dimension>,
     /// What comes first.
@@ -72,6 +72,10 @@ pub struct TableArgs {
     /// Only accesses of instructions in this range of addresses, the end excluded; may be repeated.
     #[arg(long = "pc", value_name = "LO-HI")]
     pub pcs: Vec<PcRange>,
+    /// Count only what happens in this kind of phase, by the number that memtrail phases gives it;
+    /// caches see all of the run.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub phase: Option<u32>,
     /// A function that only passes on what an allocator gives it: its callers are told apart; may
     /// be repeated.
     #[arg(long = "wrapper", value_name = "NAME")]
@@ -112,6 +116,7 @@ impl TableArgs {
     pub fn selection(&self) -> BTreeSet<String> {
         let mut given = self.part.given(self.limit, &self.pcs, self.flush);
         given.extend(self.functions.iter().map(|name| format!("--function {name}")));
+        given.extend(self.phase.map(|phase| format!("--phase {phase}")));
         given.extend(self.wrappers.iter().map(|name| format!("--wrapper {name}")));
         given.extend(self.depth.map(|depth| format!("--depth {depth}")));
         given.extend((self.threshold > 0).then(|| format!("--threshold {}", self.threshold)));
@@ -138,7 +143,7 @@ pub fn refuse_for_saved(file: &Path, caches: &CacheArgs, selection: &BTreeSet<St
 
 /// What rows can be told apart by.
 pub fn dimension(text: &str) -> Result<Dimension, String> {
-    const OFFERED: [Dimension; 10] = [
+    const OFFERED: [Dimension; 11] = [
         Dimension::Ref,
         Dimension::Callpath,
         Dimension::Object,
@@ -149,6 +154,7 @@ pub fn dimension(text: &str) -> Result<Dimension, String> {
         Dimension::Thread,
         Dimension::Process,
         Dimension::Rank,
+        Dimension::Phase,
     ];
     let found = OFFERED.into_iter().find(|dimension| dimension.word() == text);
     found.ok_or_else(|| format!("there are {}", OFFERED.map(Dimension::word).join(", ")))

@@ -21,6 +21,7 @@ use crate::dump::whole;
 use crate::info::{ending_warning, warn_unless_whole, Recording};
 use crate::input::{save, Input};
 use crate::output;
+use crate::phases::{self, args::Settings};
 use crate::say;
 use crate::sim::args::Charge;
 use anyhow::{bail, Context};
@@ -28,7 +29,7 @@ use args::TableArgs;
 use memtrail_report::{json, lines, text, Counted, Dimension, Missing, ResultSet, Run, Source, View};
 use memtrail_symbols::{Disk, Store, Symbols};
 use memtrail_trace::Known;
-use run::Wants;
+use run::{Over, Wants};
 use serde_json::Value;
 
 /// Rows in a table, unless told otherwise.
@@ -139,7 +140,10 @@ fn simulated(
     let mut known = Known::read(reader)?;
     args.part.only_rank(&mut known)?;
     warn_unless_whole(&known.ending);
-    let measured = run::run(args, by, table.wants(), reader, &mut known)?;
+    let over = over(args, by, reader, &mut known)?;
+    let only = over.length_of(args.phase);
+    let mut measured = run::run(args, by, table.wants(), over, reader, &mut known)?;
+    measured.accesses = only.unwrap_or(measured.accesses);
     let source = Source {
         command: reader.header().command.clone(),
         file: Some(args.file.display().to_string()),
@@ -157,6 +161,27 @@ fn simulated(
         ..Run::default()
     };
     Ok((results::results(&measured, by, run), whole(&known)))
+}
+
+/// What is made of time. Phases have to be found first, in a replay of their own.
+fn over(args: &TableArgs, by: &[Dimension], reader: &mut Recording, known: &mut Known) -> anyhow::Result<Over> {
+    if !by.contains(&Dimension::Phase) && args.phase.is_none() {
+        return Ok(Over::Whole);
+    }
+    let settings = Settings::default();
+    let found = phases::find(args, settings, reader, known)?;
+    let phases: Vec<(u64, u32)> = (found.phases.iter())
+        .map(|phase| (phase.to - phase.from, phase.id))
+        .collect();
+    let kinds = phases.iter().map(|&(_, id)| id).max().unwrap_or(0);
+    if let Some(asked) = args.phase.filter(|&asked| asked > kinds) {
+        let file = args.file.display();
+        bail!("--phase {asked}: there are {kinds} kinds of phases (memtrail phases {file} shows them)");
+    }
+    Ok(Over::Phases {
+        unit: settings.unit,
+        phases,
+    })
 }
 
 fn as_text(table: Table, args: &TableArgs, view: &View<'_>) -> String {

@@ -58,6 +58,7 @@ impl Naming<'_> {
             Dimension::Object => key.group,
             Dimension::Thread => key.thread,
             Dimension::Process | Dimension::Rank => key.process,
+            Dimension::Phase => key.phase,
             _ => key.point.0,
         }
     }
@@ -89,6 +90,7 @@ impl Naming<'_> {
                 name: found.processes.get(&key.process).cloned().unwrap_or_default(),
             }),
             Dimension::Rank => Entry::Rank(found.ranks.of_process(key.process)),
+            Dimension::Phase => Entry::Phase(key.phase),
             // What --by does not offer.
             Dimension::Block | Dimension::Field => unreachable!("rows by {dimension}"),
         }
@@ -111,6 +113,10 @@ pub fn results(found: &Measured, by: &[Dimension], run: Run) -> ResultSet {
     let mut rows: Vec<Row> = Vec::new();
     let mut row_of = Vec::with_capacity(found.keys.len());
     for (composite, key) in found.keys.iter().enumerate() {
+        if found.only_phase.is_some_and(|phase| phase != key.phase) {
+            row_of.push(None);
+            continue;
+        }
         let dictionaries = dimensions.iter().zip(&mut dictionaries);
         let id = |(&dimension, dictionary): (&Dimension, &mut Dictionary)| {
             dictionary.id(naming.number(dimension, key), || naming.entry(dimension, key))

@@ -20,9 +20,12 @@ use memtrail_analyze::placement::Placement;
 use memtrail_analyze::scopes::Scopes;
 use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
 use memtrail_decode::PointInfo;
-use memtrail_model::{AccessSink, Edge, Point};
+use memtrail_model::{AccessSink, Edge, Kind, Point};
+use memtrail_phases::cut::{Cutter, Unit};
+use memtrail_phases::gather::Gather;
+use memtrail_phases::sampler::{Phased, RegionMark, Sampler, SamplerOptions, Touch};
 use memtrail_replay::accesses;
-use memtrail_report::{level_named, Dimension};
+use memtrail_report::{first_level, level_named, Dimension};
 use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
 use memtrail_trace::{Known, Ranks};
 use std::cell::RefCell;
@@ -38,6 +41,46 @@ pub struct Wants {
     pub premature: bool,
     /// Why lines are missed.
     pub classes: bool,
+}
+
+/// What is made of time.
+pub enum Over {
+    /// All of it is one.
+    Whole,
+    /// Counts by base period: the first one, and how many are kept.
+    Sampled { unit: Unit, period: u64, most: usize },
+    /// Accesses are told apart by phase: how long each is, in this unit, and its number.
+    Phases { unit: Unit, phases: Vec<(u64, u32)> },
+}
+
+impl Over {
+    fn unit(&self) -> Unit {
+        match self {
+            Over::Whole => Unit::Accesses,
+            Over::Sampled { unit, .. } | Over::Phases { unit, .. } => *unit,
+        }
+    }
+
+    /// How long all phases of a number are together.
+    pub fn length_of(&self, number: Option<u32>) -> Option<u64> {
+        match (self, number) {
+            (Over::Phases { phases, .. }, Some(number)) => {
+                let own = phases.iter().filter(|phase| phase.1 == number);
+                Some(own.map(|phase| phase.0).sum())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What was counted over time.
+pub struct Sampled {
+    pub gather: Gather,
+    pub marks: Vec<RegionMark>,
+    /// By unit of code: where it is.
+    pub code: Vec<u64>,
+    /// The level whose accesses are those of code.
+    pub level: usize,
 }
 
 /// What a replay found, in numbers, and what is needed to name them.
@@ -73,6 +116,10 @@ pub struct Measured {
     /// By serial number: what processes are called.
     pub processes: BTreeMap<u32, String>,
     pub ranks: Ranks,
+    /// Counts over time, if they were asked for.
+    pub sampled: Option<Sampled>,
+    /// What is counted in other phases than this is left out of results.
+    pub only_phase: Option<u32>,
 }
 
 /// Which dimensions a tagger must track.
@@ -90,10 +137,11 @@ pub fn run(
     args: &TableArgs,
     by: &[Dimension],
     wants: Wants,
+    over: Over,
     reader: &mut Recording,
     known: &mut Known,
 ) -> anyhow::Result<Measured> {
-    run_placed(args, by, wants, None, reader, known)
+    replay_once(args, by, wants, (over, None), reader, known)
 }
 
 /// Replays the recording once, with some objects elsewhere than they were.
@@ -105,11 +153,23 @@ pub fn run_placed(
     reader: &mut Recording,
     known: &mut Known,
 ) -> anyhow::Result<Measured> {
+    replay_once(args, by, wants, (Over::Whole, placement), reader, known)
+}
+
+fn replay_once(
+    args: &TableArgs,
+    by: &[Dimension],
+    wants: Wants,
+    (over, placement): (Over, Option<Box<dyn Placement>>),
+    reader: &mut Recording,
+    known: &mut Known,
+) -> anyhow::Result<Measured> {
     let chosen = choose(&args.caches)?;
-    if let Some(name) = &args.level {
-        level_named(&chosen.hierarchy, name)?;
-    }
-    if args.caches.instructions {
+    let level = match &args.level {
+        Some(name) => level_named(&chosen.hierarchy, name)?,
+        None => first_level(&chosen.hierarchy, Kind::Read),
+    };
+    if args.caches.instructions || over.unit() == Unit::Instructions {
         known.table.number_fetches();
     }
     let known = &*known;
@@ -125,22 +185,58 @@ pub fn run_placed(
             ..Options::default()
         },
     )?;
-    let mut tagged = tagged(args, by, simulator, &names, known);
+    let touch = Touch::new(simulator, matches!(over, Over::Sampled { .. }));
+    let TaggerFor { mut tagger, statics } = tagged(args, by, touch, &names, known);
     if let Some(placement) = placement {
-        tagged.tagger = tagged.tagger.with_placement(placement);
+        tagger = tagger.with_placement(placement);
     }
-    let replayed = replay_through(args, by, tagged.tagger, &names, reader, known)?;
+    let mut sampled = None;
+    let replayed = match over {
+        Over::Whole => replay_through(args, by, tagger, &names, reader, known)?,
+        Over::Phases { unit, phases } => {
+            let cutter = Cutter::new(Phased::new(tagger, phases), unit);
+            let replayed = replay_through(args, by, cutter, &names, reader, known)?;
+            replayed.map(|cutter| cutter.finish().0.finish())
+        }
+        Over::Sampled { unit, period, most } => {
+            let (code_of, code) = code_units(known);
+            let options = SamplerOptions {
+                period,
+                most,
+                levels: chosen.hierarchy.levels.len(),
+                level,
+                code: code_of,
+                marks: unit == Unit::Accesses,
+            };
+            let cutter = Cutter::new(Sampler::new(tagger, options), unit);
+            let replayed = replay_through(args, by, cutter, &names, reader, known)?;
+            replayed.map(|cutter| {
+                let (sampler, room) = cutter.finish();
+                let (tagger, gather, marks) = sampler.finish(room);
+                sampled = Some(Sampled {
+                    gather,
+                    marks,
+                    code,
+                    level,
+                });
+                tagger
+            })
+        }
+    };
     let mut tagger = replayed.sink;
+    let simulator = tagger.sink().simulator();
     if args.flush {
-        tagger.sink().flush();
+        simulator.flush();
     }
     let measured = Measured {
-        counts: tagger.sink().counts(),
-        skipped: tagger.sink().skipped(),
+        counts: simulator.counts(),
+        skipped: simulator.skipped(),
         accesses: replayed.accesses,
         first: replayed.first,
         scopes: Scopes::new(&replayed.edges, &[]),
-        statics: tagged.statics,
+        statics,
+        sampled,
+        only_phase: args.phase,
         ..Measured::by_point(chosen, Vec::new(), known.table.points(), names)
     };
     Ok(measured.with_tags(&mut tagger, args, by, known))
@@ -219,6 +315,18 @@ pub struct ReplayedInto<S> {
     pub accesses: u64,
 }
 
+impl<S> ReplayedInto<S> {
+    /// With what becomes of the sink.
+    fn map<T>(self, made: impl FnOnce(S) -> T) -> ReplayedInto<T> {
+        ReplayedInto {
+            sink: made(self.sink),
+            first: self.first,
+            edges: self.edges,
+            accesses: self.accesses,
+        }
+    }
+}
+
 /// Replays what the options select into a sink.
 pub fn replay_through<S: AccessSink>(
     args: &TableArgs,
@@ -260,6 +368,35 @@ pub fn replay_through<S: AccessSink>(
         edges,
         accesses,
     })
+}
+
+/// By reference point: the number of the first block that it stands in; and by number, where that
+/// is. Instructions of no block are a block each.
+fn code_units(known: &Known) -> (Vec<u32>, Vec<u64>) {
+    let mut unit_of: HashMap<u64, u32> = HashMap::new();
+    let mut places = Vec::new();
+    for block in known.table.blocks() {
+        let unit = places.len() as u32;
+        let mut is_new = false;
+        for access in &block.plan.accesses {
+            unit_of.entry(block.code_address(access.insn)).or_insert_with(|| {
+                is_new = true;
+                unit
+            });
+        }
+        if is_new {
+            let own = block.plan.accesses.iter().map(|access| block.code_address(access.insn));
+            places.extend(own.clone().find(|code| unit_of[code] == unit));
+        }
+    }
+    let of_point = |point: &PointInfo| {
+        *unit_of.entry(point.code).or_insert_with(|| {
+            places.push(point.code);
+            places.len() as u32 - 1
+        })
+    };
+    let units = known.table.points().iter().map(of_point).collect();
+    (units, places)
 }
 
 /// Says of call sites whether they lie in a wrapper; `named` are those that the user names.
@@ -342,6 +479,7 @@ impl Measured {
             group: Key::NONE,
             thread: Key::NONE,
             process: Key::NONE,
+            phase: Key::NONE,
         };
         Measured {
             hierarchy: chosen.hierarchy,
@@ -364,6 +502,8 @@ impl Measured {
             texts: Rc::default(),
             processes: BTreeMap::new(),
             ranks: Ranks::default(),
+            sampled: None,
+            only_phase: None,
         }
     }
 

@@ -46,6 +46,7 @@ impl ReplayedArgs {
             limit: None,
             functions: Vec::new(),
             pcs: Vec::new(),
+            phase: None,
             wrappers: Vec::new(),
             depth: None,
             threshold: 0,

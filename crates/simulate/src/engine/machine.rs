@@ -195,16 +195,18 @@ impl LevelState {
         self.hits_at_most = 0;
     }
 
+    /// What has been counted so far, of one point.
+    pub fn of_point(&self, point: u32) -> PointCounts {
+        let at = point as usize;
+        let mut counts = self.ledger.points.get(at).copied().unwrap_or_default();
+        self.hits.get(at).copied().unwrap_or_default().add_to(&mut counts);
+        counts
+    }
+
     /// What has been counted so far, of so many points.
     pub fn mark(&self, points: &[u32]) -> Mark {
-        let counts = |&point: &u32| {
-            let at = point as usize;
-            let mut counts = self.ledger.points.get(at).copied().unwrap_or_default();
-            self.hits.get(at).copied().unwrap_or_default().add_to(&mut counts);
-            counts
-        };
         Mark {
-            points: points.iter().map(counts).collect(),
+            points: points.iter().map(|&point| self.of_point(point)).collect(),
             traffic: self.ledger.traffic,
             evictors: self.ledger.evictors.clone(),
         }

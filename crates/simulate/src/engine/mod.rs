@@ -23,7 +23,7 @@ mod warp;
 mod words;
 
 use crate::config::{ConfigError, Hierarchy, Shared};
-use crate::counts::LevelCounts;
+use crate::counts::{LevelCounts, PointCounts};
 use cache::Cache;
 use dwell::Dwell;
 use machine::{LevelState, Machine, Origin};
@@ -143,6 +143,12 @@ impl Simulator {
         levels
             .map(|(level, groups)| level.counts(groups.iter().flatten().count() as u32))
             .collect()
+    }
+
+    /// Results so far of one point at one level.
+    pub fn counts_of(&self, level: usize, point: u32) -> PointCounts {
+        let level = self.machine.levels.get(level);
+        level.map_or_else(PointCounts::default, |level| level.of_point(point))
     }
 
     /// Writes back all that is dirty, from the first level outwards, as if the program's memory
