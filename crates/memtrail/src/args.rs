@@ -3,6 +3,7 @@ use crate::calibrate::CalibrateArgs;
 use crate::phases::args::PhasesArgs;
 use crate::sampling::args::{BbvArgs, EstimateArgs, SimpointArgs};
 use crate::sharing::args::SharingArgs;
+use crate::sampling::args::{BbvArgs, EstimateArgs, SimpointArgs};
 use crate::sim::args::{PcRange, SimArgs};
 use crate::stalls::args::StallArgs;
 use crate::tables::args::{EvictorArgs, TableArgs};

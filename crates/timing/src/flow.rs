@@ -9,9 +9,9 @@ use crate::levels::{LevelStack, Translation};
 use crate::memory::Rows;
 use crate::micro::{Micro, Reach, UnitClass, NO_REGISTER};
 use crate::predictor::Tournament;
-use crate::spec::{CoreSpec, SpecError};
+use crate::spec::{CoreSpec, CoreSpecError};
 use crate::template::{Control, Template, Templates};
-use crate::window::{Charged, Window};
+use crate::window::{Charged, CoreWindow};
 use memtrail_model::{Access, Kind, Thread};
 use memtrail_simulate::config::Holds;
 
@@ -55,7 +55,7 @@ const STREAMS: usize = 64;
 struct Lane {
     predictor: Tournament,
     translation: Translation,
-    windows: Vec<Window>,
+    windows: Vec<CoreWindow>,
     streams: Vec<Stream>,
     template: Template,
     /// The tag of the instruction's fetch.
@@ -75,7 +75,7 @@ struct Lane {
 
 /// Drives windows: see the module's head.
 #[derive(Debug)]
-pub struct Flow<'t> {
+pub struct CoreFlow<'t> {
     spec: CoreSpec,
     templates: &'t Templates,
     windows: usize,
@@ -88,14 +88,14 @@ pub struct Flow<'t> {
     misses: Vec<Vec<u64>>,
 }
 
-impl<'t> Flow<'t> {
+impl<'t> CoreFlow<'t> {
     /// `windows`: how many, up to [`MOST_WINDOWS`]; the first one charges cycles.
-    pub fn new(spec: &CoreSpec, templates: &'t Templates, windows: usize) -> Result<Flow<'t>, SpecError> {
+    pub fn new(spec: &CoreSpec, templates: &'t Templates, windows: usize) -> Result<CoreFlow<'t>, CoreSpecError> {
         spec.check()?;
         let levels = LevelStack::new(&spec.hierarchy()?);
         let reached = spec.reached_after(Holds::instructions);
         let first = reached.first().copied().unwrap_or(0);
-        Ok(Flow {
+        Ok(CoreFlow {
             templates,
             windows: windows.clamp(1, MOST_WINDOWS),
             rows: Rows::new(&spec.memory, levels.line_bits()),
@@ -309,8 +309,8 @@ fn run_ahead(levels: &mut LevelStack, rows: &mut Rows, lane: &mut Lane, thread: 
 impl Lane {
     fn new(spec: &CoreSpec, windows: usize) -> Lane {
         let window = |n: usize| match n {
-            0 => Window::new(spec).charging(),
-            _ => Window::new(spec),
+            0 => CoreWindow::new(spec).charging(),
+            _ => CoreWindow::new(spec),
         };
         Lane {
             predictor: Tournament::new(&spec.predictor),
@@ -345,7 +345,7 @@ impl Lane {
         if let Some(branch) = self.branch.take() {
             if !self.predictor.went(branch.pc, branch.length, branch.control, pc) {
                 self.mispredicted += 1;
-                self.windows.iter_mut().for_each(Window::mispredicted);
+                self.windows.iter_mut().for_each(CoreWindow::mispredicted);
             }
         }
         self.instructions += 1;

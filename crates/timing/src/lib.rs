@@ -6,8 +6,8 @@
 //!
 //! **Idea.** The recording has every executed instruction in order, with its accesses. Code bytes
 //! give each instruction a [`Template`] of micro-operations with the registers they read and write.
-//! What does not depend on time is decided in program order, once ([`Flow`]): at which level an
-//! access hits, whether a branch was foreseen, whether a page or a row was open. A [`Window`] then
+//! What does not depend on time is decided in program order, once ([`CoreFlow`]): at which level an
+//! access hits, whether a branch was foreseen, whether a page or a row was open. A [`CoreWindow`] then
 //! gives each micro-operation the cycles in which it is dispatched, issued, complete and committed,
 //! from those of the ones before it, without going through cycles one by one.
 //!
@@ -33,11 +33,11 @@ mod spec;
 mod template;
 mod window;
 
-pub use flow::{Flow, Tagged};
+pub use flow::{CoreFlow, Tagged};
 pub use levels::{Hit, LevelStack, Translation};
 pub use memory::Rows;
 pub use micro::{Micro, Reach, Register, UnitClass, NO_REGISTER, REGISTERS, TEMPORARY, VALUE};
 pub use predictor::Tournament;
-pub use spec::{ClassSpec, CoreSpec, LevelSpec, MemorySpec, PredictorSpec, SpecError, TlbSpec};
+pub use spec::{ClassSpec, CoreSpec, CoreSpecError, LevelSpec, MemorySpec, PredictorSpec, TlbSpec};
 pub use template::{Control, Template, Templates};
-pub use window::{Cause, Charged, Times, Window};
+pub use window::{Cause, Charged, CoreWindow, Times};

@@ -1,5 +1,5 @@
 //! Cores that come with memtrail: files like those that `memtrail stalls --core` takes.
-use crate::spec::{CoreSpec, SpecError};
+use crate::spec::{CoreSpec, CoreSpecError};
 
 /// A core by name.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ impl CorePreset {
         CORES.iter().find(|core| core.name == name)
     }
 
-    pub fn spec(&self) -> Result<CoreSpec, SpecError> {
+    pub fn spec(&self) -> Result<CoreSpec, CoreSpecError> {
         CoreSpec::parse(self.text)
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// What is wrong with the description of a core.
 #[derive(Debug, thiserror::Error)]
-pub enum SpecError {
+pub enum CoreSpecError {
     #[error("not a description of a core: {0}")]
     Form(#[from] Box<toml::de::Error>),
     #[error("{field} = {value}: {why}")]
@@ -147,7 +147,7 @@ pub struct CoreSpec {
 
 impl CoreSpec {
     /// Reads a description and checks it.
-    pub fn parse(text: &str) -> Result<CoreSpec, SpecError> {
+    pub fn parse(text: &str) -> Result<CoreSpec, CoreSpecError> {
         let spec: CoreSpec = toml::from_str(text).map_err(Box::new)?;
         spec.check()?;
         Ok(spec)
@@ -159,7 +159,7 @@ impl CoreSpec {
         toml::to_string(self).unwrap_or_default()
     }
 
-    pub fn check(&self) -> Result<(), SpecError> {
+    pub fn check(&self) -> Result<(), CoreSpecError> {
         let entries = [
             ("width", self.width),
             ("commit", self.commit),
@@ -212,14 +212,14 @@ impl CoreSpec {
         self.hierarchy().map(drop)
     }
 
-    fn check_classes(&self) -> Result<(), SpecError> {
+    fn check_classes(&self) -> Result<(), CoreSpecError> {
         for (word, class) in &self.class {
             if !UnitClass::ALL.iter().any(|known| known.word() == word) {
-                return Err(SpecError::NoClass(word.clone()));
+                return Err(CoreSpecError::NoClass(word.clone()));
             }
             if let Some(&port) = class.ports.iter().find(|&&port| port > MOST_PORT) {
                 let class = word.clone();
-                return Err(SpecError::Port { class, port });
+                return Err(CoreSpecError::Port { class, port });
             }
             within(
                 "class.latency",
@@ -233,7 +233,7 @@ impl CoreSpec {
         let missing = UnitClass::ALL
             .iter()
             .find(|class| !self.class.contains_key(class.word()));
-        missing.map_or(Ok(()), |class| Err(SpecError::Missing(class.word())))
+        missing.map_or(Ok(()), |class| Err(CoreSpecError::Missing(class.word())))
     }
 
     /// A class's, of a checked description.
@@ -247,18 +247,18 @@ impl CoreSpec {
     }
 
     /// Its caches, checked.
-    pub fn hierarchy(&self) -> Result<Hierarchy, SpecError> {
+    pub fn hierarchy(&self) -> Result<Hierarchy, CoreSpecError> {
         let texts: Vec<&str> = self.level.iter().map(|level| level.cache.as_str()).collect();
         let hierarchy = Hierarchy::of(short::levels(&texts)?);
         hierarchy.check()?;
         for (level, spec) in hierarchy.levels.iter().zip(&self.level) {
             if !is_simple(level) {
-                return Err(SpecError::Kind(level.name.clone()));
+                return Err(CoreSpecError::Kind(level.name.clone()));
             }
             let (line, first) = (level.line, hierarchy.levels[0].line);
             if line != first {
                 let level = level.name.clone();
-                return Err(SpecError::Line { level, line, first });
+                return Err(CoreSpecError::Line { level, line, first });
             }
             within(
                 "level.latency",
@@ -294,9 +294,9 @@ fn is_simple(level: &Level) -> bool {
         && level.prefetch == Prefetch::None
 }
 
-fn within(field: &'static str, value: u64, least: u64, most: u64, why: &'static str) -> Result<(), SpecError> {
+fn within(field: &'static str, value: u64, least: u64, most: u64, why: &'static str) -> Result<(), CoreSpecError> {
     match (least..=most).contains(&value) {
         true => Ok(()),
-        false => Err(SpecError::Value { field, value, why }),
+        false => Err(CoreSpecError::Value { field, value, why }),
     }
 }

@@ -13,7 +13,7 @@
 //!   to the cache; the cycle after an issue left a place in the scheduler; not before the barrier
 //!   that a branch which was not foreseen, or a miss of instructions, has set.
 //! - *issue*: after the dispatch; operands complete, a port free. Classes without ports do not issue.
-//! - *complete*: issue plus latency; of loads see [`Window::load`].
+//! - *complete*: issue plus latency; of loads see [`CoreWindow::load`].
 //! - *commit*: all of the entry complete, not before the entry before, at most `commit` in a cycle.
 //! - *drain* of a store: after its commit, one a cycle, in order, when its line has come.
 //!
@@ -200,7 +200,7 @@ impl<T: Copy> Ring<T> {
 
 /// A core's window: see the module's head.
 #[derive(Clone, Debug)]
-pub struct Window {
+pub struct CoreWindow {
     units: [UnitTiming; UnitClass::ALL.len()],
     width: u32,
     commit_width: u32,
@@ -239,9 +239,9 @@ pub struct Window {
     logged: usize,
 }
 
-impl Window {
+impl CoreWindow {
     /// Of a checked description.
-    pub fn new(spec: &CoreSpec) -> Window {
+    pub fn new(spec: &CoreSpec) -> CoreWindow {
         let unit = |class: UnitClass| {
             let class = spec.class(class);
             UnitTiming {
@@ -251,7 +251,7 @@ impl Window {
             }
         };
         let reached = spec.reached_after(Holds::data);
-        Window {
+        CoreWindow {
             units: UnitClass::ALL.map(unit),
             width: spec.width,
             commit_width: spec.commit,
@@ -286,13 +286,13 @@ impl Window {
     }
 
     /// Charges cycles to tags, too.
-    pub fn charging(mut self) -> Window {
+    pub fn charging(mut self) -> CoreWindow {
         self.charges = Some(Vec::new());
         self
     }
 
     /// Remembers the times of every micro-operation: for tests and small programs.
-    pub fn logging(mut self) -> Window {
+    pub fn logging(mut self) -> CoreWindow {
         self.log = Some(Vec::new());
         self
     }

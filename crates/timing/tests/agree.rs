@@ -2,7 +2,7 @@
 mod naive;
 
 use memtrail_timing::presets::CorePreset;
-use memtrail_timing::{Cause, Charged, ClassSpec, CoreSpec, Micro, Reach, UnitClass, Window};
+use memtrail_timing::{Cause, Charged, ClassSpec, CoreSpec, CoreWindow, Micro, Reach, UnitClass};
 use naive::{Front, Naive, Step};
 use proptest::prelude::*;
 
@@ -113,8 +113,8 @@ fn core() -> impl Strategy<Value = CoreSpec> {
 }
 
 /// Runs the window, as the flow would.
-fn windowed(spec: &CoreSpec, steps: &[Step]) -> Window {
-    let mut window = Window::new(spec).charging().logging();
+fn windowed(spec: &CoreSpec, steps: &[Step]) -> CoreWindow {
+    let mut window = CoreWindow::new(spec).charging().logging();
     for (n, step) in steps.iter().enumerate() {
         if n > 0 && steps[n - 1].front.mispredicted {
             window.mispredicted();

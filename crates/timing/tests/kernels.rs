@@ -2,7 +2,7 @@
 //! 8 misses; 3 cycles for the first level, 12 more for the second, 104 for a row of memory that is
 //! not open, 40 for a line on the channel.
 use memtrail_timing::presets::CorePreset;
-use memtrail_timing::{Cause, Charged, CoreSpec, Micro, Reach, UnitClass, Window};
+use memtrail_timing::{Cause, Charged, CoreSpec, CoreWindow, Micro, Reach, UnitClass};
 
 const N: u64 = 10_000;
 
@@ -36,9 +36,9 @@ fn load(n: u64, level: u8, from: u8, to: u8) -> Micro {
 }
 
 /// Cycles of each of `N` rounds, checked to be within 2% of what is expected.
-fn expect(what: &str, spec: &CoreSpec, each: f64, round: impl FnMut(&mut Window, u64)) -> Vec<Charged> {
+fn expect(what: &str, spec: &CoreSpec, each: f64, round: impl FnMut(&mut CoreWindow, u64)) -> Vec<Charged> {
     let mut round = round;
-    let mut window = Window::new(spec).charging();
+    let mut window = CoreWindow::new(spec).charging();
     (0..N).for_each(|n| round(&mut window, n));
     let found = window.cycles() as f64 / N as f64;
     assert!((found / each - 1.0).abs() < 0.02, "{what}: {found} cycles, not {each}");

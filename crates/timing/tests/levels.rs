@@ -2,7 +2,7 @@
 use memtrail_model::{Access, AccessSink, Kind, Point, Thread};
 use memtrail_simulate::{short, Hierarchy, Options, Simulator};
 use memtrail_timing::presets::CorePreset;
-use memtrail_timing::{LevelStack, Micro, Reach, UnitClass, Window};
+use memtrail_timing::{CoreWindow, LevelStack, Micro, Reach, UnitClass};
 use proptest::prelude::*;
 
 proptest! {
@@ -59,7 +59,7 @@ proptest! {
         let spec = CorePreset::named("alpha21264").unwrap().spec().unwrap();
         let mut perfect = spec.clone();
         (perfect.level[2].latency, perfect.mshrs) = (1, 1 << 16);
-        let (mut ideal, mut real) = (Window::new(&spec).logging(), Window::new(&perfect).logging());
+        let (mut ideal, mut real) = (CoreWindow::new(&spec).logging(), CoreWindow::new(&perfect).logging());
         for (n, (class, from, to, level, walks)) in micros.into_iter().enumerate() {
             let class = [UnitClass::Alu, UnitClass::Load, UnitClass::Load][class];
             let reach = Reach {

@@ -21,7 +21,7 @@ use args::StallArgs;
 use memtrail_analyze::scopes::Scopes;
 use memtrail_report::{Dimension, ResultSet, Run, Sort, View};
 use memtrail_simulate::{Hierarchy, Level, LevelCounts, PointCounts};
-use memtrail_timing::{Cause, Charged, CoreSpec, Flow, Templates};
+use memtrail_timing::{Cause, Charged, CoreFlow, CoreSpec, Templates};
 use memtrail_trace::Known;
 use show::{Ideal, Report};
 use std::rc::Rc;
@@ -138,7 +138,7 @@ impl Setting<'_> {
     fn replay(&self, reader: &mut Recording, windows: usize, ideals: Ideals, always: u64) -> anyhow::Result<Replayed> {
         let (args, known) = (self.args.table(), self.known);
         let names = Rc::new(Names::new(&known.table, args.symbols.options()));
-        let flow = Flow::new(self.spec, self.templates, windows).with_context(|| self.spec.name.clone())?;
+        let flow = CoreFlow::new(self.spec, self.templates, windows).with_context(|| self.spec.name.clone())?;
         let tagged = tagged(&args, &self.by, Kept::default(), &names, known);
         let moves = [Dimension::Callpath, Dimension::Thread, Dimension::Process];
         let points = known.table.points().len();

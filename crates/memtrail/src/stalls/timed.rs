@@ -6,7 +6,7 @@
 //! depends on the instruction alone, its fetch is tagged the first time only.
 use memtrail_analyze::tagger::Tagger;
 use memtrail_model::{Access, AccessSink, Event, Kind, Reply, Wants};
-use memtrail_timing::{Flow, Tagged};
+use memtrail_timing::{CoreFlow, Tagged};
 use std::collections::HashMap;
 
 /// Keeps what it gets until it is taken.
@@ -31,7 +31,7 @@ pub type Ideals = HashMap<u32, u64>;
 /// Tags accesses and drives windows.
 pub struct Timed<'t> {
     pub tagger: Tagger<Kept>,
-    pub flow: Flow<'t>,
+    pub flow: CoreFlow<'t>,
     ideals: Ideals,
     /// In which windows all misses are.
     always: u64,
@@ -47,7 +47,13 @@ const UNTAGGED: u32 = u32::MAX;
 
 impl<'t> Timed<'t> {
     /// `points`: how many there are, if a fetch's composite depends on its point alone.
-    pub fn new(tagger: Tagger<Kept>, flow: Flow<'t>, ideals: Ideals, always: u64, points: Option<usize>) -> Timed<'t> {
+    pub fn new(
+        tagger: Tagger<Kept>,
+        flow: CoreFlow<'t>,
+        ideals: Ideals,
+        always: u64,
+        points: Option<usize>,
+    ) -> Timed<'t> {
         Timed {
             tagger,
             flow,
