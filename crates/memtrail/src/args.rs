@@ -1,4 +1,5 @@
 //! The command line.
+use crate::pages::args::PagesArgs;
 use crate::sim::args::{PcRange, SimArgs};
 use crate::tables::args::{EvictorArgs, TableArgs};
 use crate::whatif::args::{AdviseArgs, WhatifArgs};
@@ -82,6 +83,12 @@ pub enum Task {
     /// Changes to the program that would save misses, tried on the recording.
     #[command(after_help = "Examples:\n  memtrail advise a.mtr\n  memtrail advise --level L2 --least 1 --json a.mtr")]
     Advise(Box<AdviseArgs>),
+    /// Which data the TLBs miss, what page walks cost, and what huge pages would change.
+    #[command(after_help = "Examples:\n  memtrail pages a.mtr\n  \
+        memtrail pages --preset xeon-e5504 --huge-pages 64 --json a.mtr\n  \
+        memtrail pages --tlb L1=4K:64:4 --tlb L1=2M:8:4 --tlb L2=4K:512:4 a.mtr\n  \
+        memtrail pages --by object,thread a.mtr\n  memtrail pages --tlb list")]
+    Pages(Box<PagesArgs>),
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
     Check(CheckArgs),

@@ -18,6 +18,7 @@ mod input;
 mod live;
 mod output;
 mod overhead;
+mod pages;
 mod points;
 mod progress;
 mod record;
@@ -70,6 +71,7 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Competition(args) => tables::command(Table::Competition, &args),
         Task::Whatif(args) => whatif::command(&args),
         Task::Advise(args) => whatif::advise::command(&args),
+        Task::Pages(args) => pages::command(&args),
         Task::Check(args) => info::check(&args),
         Task::Import(args) => import::command(&args),
         Task::Export(args) => export::command(&args),

@@ -118,6 +118,10 @@ impl<S: AccessSink> Mmu<S> {
         &mut self.sink
     }
 
+    pub(crate) fn tables(&mut self) -> &mut Tables {
+        &mut self.tables
+    }
+
     fn space(&self, thread: Thread) -> u32 {
         self.spaces.get(thread.0 as usize).copied().unwrap_or(0)
     }

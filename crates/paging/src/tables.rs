@@ -26,9 +26,37 @@ struct Space {
     pages: PageMap<(u32, u64), Page>,
 }
 
+/// A change of page tables, as a kernel could tell of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TableUpdate {
+    /// A frame holds a table now, whose entries with this shift translate addresses from `vaddr` on.
+    Table {
+        frame: u64,
+        space: u32,
+        vaddr: u64,
+        shift: u32,
+    },
+    /// A page of an address space lies here now.
+    Set {
+        frame: u64,
+        size: PageSize,
+        space: u32,
+        vaddr: u64,
+    },
+    /// It no longer does.
+    Clear {
+        frame: u64,
+        size: PageSize,
+        space: u32,
+        vaddr: u64,
+    },
+}
+
 #[derive(Clone, Debug)]
 pub struct Tables {
     levels: u32,
+    /// What has changed since it was asked for, if that is wanted.
+    pub updates: Option<Vec<TableUpdate>>,
     pub plan: PagePlan,
     frames: Frames,
     spaces: PageMap<u32, Space>,
@@ -38,6 +66,7 @@ impl Tables {
     pub fn new(levels: u32, plan: PagePlan) -> Tables {
         Tables {
             levels,
+            updates: None,
             plan,
             frames: Frames::default(),
             spaces: PageMap::default(),
@@ -56,22 +85,63 @@ impl Tables {
 
     /// The physical address of the entry with this shift that translates an address.
     pub fn entry(&mut self, space: u32, address: u64, shift: u32) -> u64 {
-        let (frames, space) = (&mut self.frames, self.spaces.entry(space).or_default());
-        let table = space.tables.entry((shift, address >> (shift + 9)));
-        let table = *table.or_insert_with(|| frames.take(PageSize::SMALL));
+        let key = (shift, address >> (shift + 9));
+        let tables = &mut self.spaces.entry(space).or_default().tables;
+        let table = match tables.get(&key) {
+            Some(&table) => table,
+            None => {
+                let frame = self.frames.take(PageSize::SMALL);
+                tables.insert(key, frame);
+                let vaddr = key.1 << (shift + 9);
+                let made = TableUpdate::Table {
+                    frame,
+                    space,
+                    vaddr,
+                    shift,
+                };
+                self.updates.iter_mut().for_each(|updates| updates.push(made));
+                frame
+            }
+        };
         table + (address >> shift) % 512 * 8
     }
 
     /// The page of an address; made if there is none. Its tables are there by then.
     pub fn page(&mut self, space: u32, address: u64) -> Page {
         let size = self.plan.size(space, address);
-        let frames = &mut self.frames;
+        let key = (size.shift(), size.page(address));
         let pages = &mut self.spaces.entry(space).or_default().pages;
-        *pages.entry((size.shift(), size.page(address))).or_insert_with(|| Page {
+        if let Some(&page) = pages.get(&key) {
+            return page;
+        }
+        let page = Page {
             size,
-            start: frames.take(size),
+            start: self.frames.take(size),
             copied: false,
-        })
+        };
+        pages.insert(key, page);
+        self.tell(true, space, key, &page);
+        page
+    }
+
+    /// Tells of a page that came or went.
+    fn tell(&mut self, came: bool, space: u32, (shift, number): (u32, u64), page: &Page) {
+        let Some(updates) = &mut self.updates else { return };
+        let (frame, size, vaddr) = (page.start, page.size, number << shift);
+        updates.push(match came {
+            true => TableUpdate::Set {
+                frame,
+                size,
+                space,
+                vaddr,
+            },
+            false => TableUpdate::Clear {
+                frame,
+                size,
+                space,
+                vaddr,
+            },
+        });
     }
 
     /// Whether the page of an address is shared since a fork.
@@ -83,11 +153,14 @@ impl Tables {
 
     /// A shared page is written to: the writer gets a copy.
     pub fn copy(&mut self, space: u32, address: u64, size: PageSize) {
-        let start = self.frames.take(size);
+        let key = (size.shift(), size.page(address));
         let pages = &mut self.spaces.entry(space).or_default().pages;
-        if let Some(page) = pages.get_mut(&(size.shift(), size.page(address))) {
-            (page.start, page.copied) = (start, false);
-        }
+        let Some(page) = pages.get_mut(&key) else { return };
+        let before = *page;
+        (page.start, page.copied) = (self.frames.take(size), false);
+        let after = *page;
+        self.tell(false, space, key, &before);
+        self.tell(true, space, key, &after);
     }
 
     /// `child` begins with the pages of `parent`; it has its own tables.
@@ -95,15 +168,30 @@ impl Tables {
         let pages = &mut self.spaces.entry(parent).or_default().pages;
         pages.values_mut().for_each(|page| page.copied = true);
         let pages = pages.clone();
+        self.unmap(child, 0, u64::MAX);
+        for (&key, page) in in_order(&pages) {
+            self.tell(true, child, key, page);
+        }
         let tables = PageMap::default();
         self.spaces.insert(child, Space { tables, pages });
     }
 
     /// Pages that have a byte of [first, last] go.
     pub fn unmap(&mut self, space: u32, first: u64, last: u64) {
-        if let Some(space) = self.spaces.get_mut(&space) {
-            let within = |&(shift, page): &(u32, u64)| (first >> shift..=last >> shift).contains(&page);
-            space.pages.retain(|key, _| !within(key));
+        let Some(known) = self.spaces.get_mut(&space) else {
+            return;
+        };
+        let within = |&(shift, page): &(u32, u64)| (first >> shift..=last >> shift).contains(&page);
+        let gone: PageMap<(u32, u64), Page> = known.pages.extract_if(|key, _| within(key)).collect();
+        for (&key, page) in in_order(&gone) {
+            self.tell(false, space, key, page);
         }
     }
+}
+
+/// Pages in the order of their addresses, so that what is told does not depend on a map's order.
+fn in_order(pages: &PageMap<(u32, u64), Page>) -> Vec<(&(u32, u64), &Page)> {
+    let mut pages: Vec<_> = pages.iter().collect();
+    pages.sort_unstable_by_key(|(&(shift, number), _)| (number << shift, shift));
+    pages
 }

@@ -34,6 +34,7 @@ mod set;
 pub mod text;
 mod view;
 
+pub use columns::{Align, Columns};
 pub use entry::kind_word;
 pub use entry::{
     Block, CallPath, Dimension, Entry, Facts, Field, Function, Loop, Object, Process, Reference, SourceLine,

@@ -137,7 +137,7 @@ pub fn refuse_for_saved(file: &Path, caches: &CacheArgs, selection: &BTreeSet<St
 }
 
 /// What rows can be told apart by.
-fn dimension(text: &str) -> Result<Dimension, String> {
+pub fn dimension(text: &str) -> Result<Dimension, String> {
     const OFFERED: [Dimension; 9] = [
         Dimension::Ref,
         Dimension::Callpath,
@@ -177,6 +177,6 @@ impl SymbolArgs {
     }
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
+pub fn bytes(text: &str) -> Result<u64, String> {
     parse_size(text).ok_or_else(|| "not a size such as 4096, 4K or 1M".to_string())
 }

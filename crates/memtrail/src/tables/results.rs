@@ -92,8 +92,19 @@ impl Naming<'_> {
     }
 }
 
-/// What was measured, by `by`; how it came about is told by `run`, but for what is known here.
-pub fn results(found: &Measured, by: &[Dimension], run: Run) -> ResultSet {
+/// Composites by the rows that they belong to.
+pub struct Grouped {
+    pub dimensions: Vec<Dimension>,
+    /// By dimension: what ids stand for.
+    pub entries: Vec<Vec<Entry>>,
+    /// The ids of each row.
+    pub keys: Vec<Vec<u32>>,
+    /// By composite.
+    pub row_of: Vec<u32>,
+}
+
+/// Which rows there are, by `by`.
+pub fn grouped(found: &Measured, by: &[Dimension]) -> Grouped {
     let dimensions = Dimension::with_implied(by);
     let naming = Naming {
         measured: found,
@@ -105,25 +116,40 @@ pub fn results(found: &Measured, by: &[Dimension], run: Run) -> ResultSet {
     };
     let mut dictionaries: Vec<Dictionary> = dimensions.iter().map(|_| Dictionary::default()).collect();
     let mut numbers: HashMap<Vec<u32>, u32> = HashMap::new();
-    let mut rows: Vec<Row> = Vec::new();
-    let mut row_of = Vec::with_capacity(found.keys.len());
-    for (composite, key) in found.keys.iter().enumerate() {
+    let (mut keys, mut row_of) = (Vec::new(), Vec::with_capacity(found.keys.len()));
+    for key in &found.keys {
         let dictionaries = dimensions.iter().zip(&mut dictionaries);
         let id = |(&dimension, dictionary): (&Dimension, &mut Dictionary)| {
             dictionary.id(naming.number(dimension, key), || naming.entry(dimension, key))
         };
         let ids: Vec<u32> = dictionaries.map(id).collect();
-        let row = *numbers.entry(ids.clone()).or_insert(rows.len() as u32);
-        if row as usize == rows.len() {
-            rows.push(Row {
-                key: ids,
-                levels: vec![PointCounts::default(); found.counts.len()],
-                ..Row::default()
-            });
+        let row = *numbers.entry(ids.clone()).or_insert(keys.len() as u32);
+        if row as usize == keys.len() {
+            keys.push(ids);
         }
-        rows[row as usize].add(&counted(found, composite, key));
-        row_of.push(Some(row));
+        row_of.push(row);
     }
+    Grouped {
+        dimensions,
+        entries: dictionaries.into_iter().map(|dictionary| dictionary.entries).collect(),
+        keys,
+        row_of,
+    }
+}
+
+/// What was measured, by `by`; how it came about is told by `run`, but for what is known here.
+pub fn results(found: &Measured, by: &[Dimension], run: Run) -> ResultSet {
+    let grouped = grouped(found, by);
+    let row = |key: Vec<u32>| Row {
+        key,
+        levels: vec![PointCounts::default(); found.counts.len()],
+        ..Row::default()
+    };
+    let mut rows: Vec<Row> = grouped.keys.into_iter().map(row).collect();
+    for (composite, (key, &row)) in found.keys.iter().zip(&grouped.row_of).enumerate() {
+        rows[row as usize].add(&counted(found, composite, key));
+    }
+    let row_of: Vec<Option<u32>> = grouped.row_of.into_iter().map(Some).collect();
     let level = |counts: &memtrail_simulate::LevelCounts| LevelTotals {
         caches: counts.caches,
         traffic: counts.traffic,
@@ -132,8 +158,8 @@ pub fn results(found: &Measured, by: &[Dimension], run: Run) -> ResultSet {
     };
     let set = ResultSet {
         levels: found.counts.iter().map(level).collect(),
-        entries: dictionaries.into_iter().map(|dictionary| dictionary.entries).collect(),
-        dimensions,
+        entries: grouped.entries,
+        dimensions: grouped.dimensions,
         rows,
         run: Run {
             config: found.source.clone(),

@@ -20,7 +20,7 @@ use memtrail_analyze::placement::Placement;
 use memtrail_analyze::scopes::Scopes;
 use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
 use memtrail_decode::PointInfo;
-use memtrail_model::Point;
+use memtrail_model::{AccessSink, Point};
 use memtrail_replay::accesses;
 use memtrail_report::{level_named, Dimension};
 use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
@@ -84,7 +84,7 @@ fn dimensions(by: &[Dimension]) -> Dimensions {
     }
 }
 
-/// Replays the recording once.
+/// Replays the recording once, through the caches that were asked for.
 pub fn run(
     args: &TableArgs,
     by: &[Dimension],
@@ -111,11 +111,7 @@ pub fn run_placed(
     if args.caches.instructions {
         known.table.number_fetches();
     }
-    let known = &*known;
-    let names = Rc::new(Names::new(&known.table, args.symbols.options()));
-    let pcs: Vec<Range<u64>> = args.pcs.iter().map(|range| range.0.clone()).collect();
-    let points = points_of(&args.functions, &names, known.table.points())?;
-    let simulator = Simulator::new(
+    let mut simulator = Simulator::new(
         &chosen.hierarchy,
         Options {
             evictors: wants.evictors.is_some(),
@@ -126,6 +122,28 @@ pub fn run_placed(
             ..Options::default()
         },
     )?;
+    let mut measured = through(args, by, chosen, &mut simulator, reader, known)?;
+    if args.flush {
+        simulator.flush();
+    }
+    measured.counts = simulator.counts();
+    measured.skipped = simulator.skipped();
+    Ok(measured)
+}
+
+/// Replays the recording once, through a tagger into a sink; what the sink counts is not in what
+/// is returned. Composites are the same in each replay of the same part.
+pub fn through<S: AccessSink>(
+    args: &TableArgs,
+    by: &[Dimension],
+    chosen: Chosen,
+    sink: &mut S,
+    reader: &mut Recording,
+    known: &Known,
+) -> anyhow::Result<Measured> {
+    let names = Rc::new(Names::new(&known.table, args.symbols.options()));
+    let pcs: Vec<Range<u64>> = args.pcs.iter().map(|range| range.0.clone()).collect();
+    let points = points_of(&args.functions, &names, known.table.points())?;
     let dimensions = dimensions(by);
     let objects = objects::Options {
         wrapper: Some(wrappers(names.clone(), &args.wrappers)),
@@ -135,7 +153,7 @@ pub fn run_placed(
         ..objects::Options::default()
     };
     let texts = Rc::new(known.names.clone());
-    let mut tagger = Tagger::new(simulator, dimensions, objects);
+    let mut tagger = Tagger::new(sink, dimensions, objects);
     let mut statics = Statics::default();
     if dimensions.object {
         statics = Statics::new(&names, &program(known), tagger.objects());
@@ -169,21 +187,18 @@ pub fn run_placed(
         bail!("{}: no access was simulated", args.file.display());
     }
     let (mut tagger, first, edges) = tap.finish();
-    if args.flush {
-        tagger.sink().flush();
-    }
-    let counts = tagger.sink().counts();
+    // It has everything by then.
+    tagger.sink();
     let feeders = feeders::feeders(known, tagger.unexplained().collect());
     let noted = |group: &Group| group.objects > 0 && !matches!(group.common, Common::Stack { .. });
     let unnoted = dimensions.object && !tagger.objects().groups().iter().any(noted);
-    let skipped = tagger.sink().skipped();
     Ok(Measured {
         accesses,
-        skipped,
+        skipped: 0,
         points: known.table.points().to_vec(),
         keys: tagger.keys(),
         tallies: tagger.tallies().collect(),
-        counts,
+        counts: Vec::new(),
         tree: tagger.calls().tree().clone(),
         patterns: tagger.patterns(&feeders),
         groups: tagger.objects().groups().to_vec(),
