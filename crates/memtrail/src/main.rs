@@ -16,6 +16,7 @@ mod import;
 mod info;
 mod input;
 mod live;
+mod memtrace;
 mod output;
 mod overhead;
 mod pages;
@@ -72,6 +73,8 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Whatif(args) => whatif::command(&args),
         Task::Advise(args) => whatif::advise::command(&args),
         Task::Pages(args) => pages::command(&args),
+        Task::Memtrace(args) => memtrace::command(&args),
+        Task::Snooped(args) => memtrace::snooped(&args),
         Task::Check(args) => info::check(&args),
         Task::Import(args) => import::command(&args),
         Task::Export(args) => export::command(&args),

@@ -108,7 +108,7 @@ impl ReverseTable {
         let within = paddr - frame;
         match content {
             Content::Table { space, vaddr, shift } => {
-                let (space, vaddr) = (*space, vaddr + (within / 8 << shift));
+                let (space, vaddr) = (*space, vaddr.wrapping_add((within / 8) << shift));
                 (within < PageSize::SMALL.bytes()).then_some(Placed::Table { space, vaddr })
             }
             Content::Page { size, users } => {
@@ -117,7 +117,7 @@ impl ReverseTable {
                 let user = asked.or_else(mapped).or(users.first())?;
                 (within < size.bytes()).then_some(Placed::Data {
                     space: user.space,
-                    vaddr: user.vaddr + within,
+                    vaddr: user.vaddr.wrapping_add(within),
                 })
             }
         }

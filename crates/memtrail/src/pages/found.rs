@@ -160,7 +160,7 @@ fn can_be_huge(object: &Object) -> bool {
 }
 
 /// What an entry is called in a row.
-fn label(entry: &Entry) -> String {
+pub fn label(entry: &Entry) -> String {
     let none = || "-".to_string();
     match entry {
         Entry::Object(object) => object.name.clone(),

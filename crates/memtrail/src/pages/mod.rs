@@ -1,6 +1,6 @@
 //! `pages`: which objects TLBs miss, what the walks cost, and what huge pages would change.
 pub mod args;
-mod found;
+pub mod found;
 mod json;
 mod run;
 mod text;
@@ -9,6 +9,7 @@ use crate::dump::whole;
 use crate::info::{open, warn_unless_whole};
 use crate::output;
 use crate::say;
+use crate::sim::args::CacheArgs;
 use crate::sim::choose::{choose, LIST};
 use anyhow::{bail, Context};
 use args::PagesArgs;
@@ -81,7 +82,7 @@ fn machine(args: &PagesArgs) -> anyhow::Result<Machine> {
         bail!("--instructions: pages translates data only");
     }
     let chosen = choose(&args.caches)?;
-    let (mut tlbs, tlb_source) = tlbs(args)?;
+    let (mut tlbs, tlb_source) = tlbs(&args.tlbs, &args.caches)?;
     tlbs.cores = chosen.hierarchy.cores;
     Ok(Machine {
         latencies: latencies(&args.latency, &chosen.hierarchy)?,
@@ -93,14 +94,16 @@ fn machine(args: &PagesArgs) -> anyhow::Result<Machine> {
     })
 }
 
-fn tlbs(args: &PagesArgs) -> anyhow::Result<(PagingConfig, String)> {
-    if args.tlbs.is_empty() {
-        let same = args.caches.preset.as_deref().and_then(TlbPreset::named);
+/// The TLBs that were asked for, and where they are from: without any, those of the machine whose
+/// caches are taken, if they are known.
+pub fn tlbs(given: &[String], caches: &CacheArgs) -> anyhow::Result<(PagingConfig, String)> {
+    if given.is_empty() {
+        let same = caches.preset.as_deref().and_then(TlbPreset::named);
         let name = same.map_or(TLB_GENERIC, |preset| preset.name);
         return Ok((PagingConfig::parse(&[name])?, name.to_string()));
     }
-    let config = PagingConfig::parse(&args.tlbs).context("--tlb")?;
-    let source = match args.tlbs.as_slice() {
+    let config = PagingConfig::parse(given).context("--tlb")?;
+    let source = match given {
         [name] if !name.contains('=') => name.clone(),
         _ => "--tlb".to_string(),
     };

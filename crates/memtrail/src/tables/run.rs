@@ -232,14 +232,14 @@ fn wrappers(names: Rc<Names>, named: &[String]) -> objects::Wrapper {
 
 /// By hook: which allocator it belongs to. The usual functions are one, and those that the user
 /// named another, which gets its memory from the first.
-fn allocators(names: &memtrail_decode::Names) -> Vec<u32> {
+pub fn allocators(names: &memtrail_decode::Names) -> Vec<u32> {
     let hooks = (0..).map_while(|id| names.hook(id));
     hooks.map(|hook| u32::from(hook.by_user)).collect()
 }
 
 /// The path of the program that was launched: the first file that a process told of, but for our
 /// own.
-fn program(known: &Known) -> Vec<u8> {
+pub fn program(known: &Known) -> Vec<u8> {
     let program = known.modules().iter().find(|module| !module.generated);
     program.map(|module| module.path.clone()).unwrap_or_default()
 }
