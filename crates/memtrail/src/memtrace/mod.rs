@@ -183,7 +183,7 @@ fn replayed<S: AccessSink>(
         hierarchy: caches.hierarchy.clone(),
         source: caches.source.clone(),
     };
-    through(&args.table(), &[Dimension::Object], chosen, sink, reader, known)
+    through(&args.table(), &[Dimension::Object], chosen, None, sink, reader, known)
 }
 
 /// The second replay.

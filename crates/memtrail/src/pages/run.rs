@@ -151,7 +151,15 @@ impl Replays<'_> {
             hierarchy: self.machine.caches.clone(),
             source: self.machine.source.clone(),
         };
-        let measured = through(&self.args, &self.by, chosen, &mut several, self.reader, self.known)?;
+        let measured = through(
+            &self.args,
+            &self.by,
+            chosen,
+            None,
+            &mut several,
+            self.reader,
+            self.known,
+        )?;
         let outcome = |mut mmu: Mmu<Simulator>| Outcome {
             levels: mmu.sink().counts(),
             translations: mmu.counts().to_vec(),

@@ -122,7 +122,7 @@ pub fn run_placed(
             ..Options::default()
         },
     )?;
-    let mut measured = through(args, by, chosen, &mut simulator, reader, known)?;
+    let mut measured = through(args, by, chosen, placement, &mut simulator, reader, known)?;
     if args.flush {
         simulator.flush();
     }
@@ -137,6 +137,7 @@ pub fn through<S: AccessSink>(
     args: &TableArgs,
     by: &[Dimension],
     chosen: Chosen,
+    placement: Option<Box<dyn Placement>>,
     sink: &mut S,
     reader: &mut Recording,
     known: &Known,
