@@ -1,9 +1,10 @@
 //! The command line.
 use crate::calibrate::CalibrateArgs;
+use crate::memtrace::args::{MemtraceArgs, SnoopedArgs};
+use crate::pages::args::PagesArgs;
 use crate::phases::args::PhasesArgs;
 use crate::sampling::args::{BbvArgs, EstimateArgs, SimpointArgs};
 use crate::sharing::args::SharingArgs;
-use crate::sampling::args::{BbvArgs, EstimateArgs, SimpointArgs};
 use crate::sim::args::{PcRange, SimArgs};
 use crate::stalls::args::StallArgs;
 use crate::tables::args::{EvictorArgs, TableArgs};
@@ -125,6 +126,19 @@ pub enum Task {
         memtrail phases --json --curves curves.csv a.mtr\n  memtrail objects --by phase,object a.mtr"
     )]
     Phases(Box<PhasesArgs>),
+    /// Which data the TLBs miss, what page walks cost, and what huge pages would change.
+    #[command(after_help = "Examples:\n  memtrail pages a.mtr\n  \
+        memtrail pages --preset xeon-e5504 --huge-pages 64 --json a.mtr\n  \
+        memtrail pages --tlb L1=4K:64:4 --tlb L1=2M:8:4 --tlb L2=4K:512:4 a.mtr\n  \
+        memtrail pages --by object,thread a.mtr\n  memtrail pages --tlb list")]
+    Pages(Box<PagesArgs>),
+    /// What gets to memory behind the caches, request by request: object, offset, write-backs, walks.
+    #[command(after_help = "Examples:\n  memtrail memtrace --preset xeon-e5504 a.mtr | head\n  \
+        memtrail memtrace --json a.mtr\n  memtrail memtrace --format binary -o a.trace a.mtr\n  \
+        memtrail memtrace --format snoop -o a.snoop a.mtr && memtrail snooped a.snoop")]
+    Memtrace(Box<MemtraceArgs>),
+    /// Whose requests are in a physical memory trace of a bus snooper, given page tables and objects.
+    Snooped(SnoopedArgs),
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
     Check(CheckArgs),

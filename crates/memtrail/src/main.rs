@@ -19,9 +19,11 @@ mod info;
 mod input;
 mod job;
 mod live;
+mod memtrace;
 mod merge;
 mod output;
 mod overhead;
+mod pages;
 mod phases;
 mod points;
 mod progress;
@@ -87,6 +89,9 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Calibrate(args) => calibrate::command(&args),
         Task::Sharing(args) => sharing::command(&args),
         Task::Phases(args) => phases::command(&args),
+        Task::Pages(args) => pages::command(&args),
+        Task::Memtrace(args) => memtrace::command(&args),
+        Task::Snooped(args) => memtrace::snooped(&args),
         Task::Check(args) => info::check(&args),
         Task::Import(args) => import::command(&args),
         Task::Export(args) => export::command(&args),

@@ -26,4 +26,4 @@ pub mod sweep;
 pub use config::{ConfigError, Hierarchy, Level};
 pub use counts::{Classes, LevelCounts, PointCounts, Requests, Traffic};
 pub use draft::{parse_size, show_size};
-pub use engine::{Charge, Options, Simulator};
+pub use engine::{Charge, MemoryRequest, Options, Simulator};

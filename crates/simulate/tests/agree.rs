@@ -109,7 +109,7 @@ proptest! {
         no_skip in any::<bool>(),
         batch in prop_oneof![Just(1usize), 2..9usize, Just(4096)],
     ) {
-        let options = Options { evictors, charge, classes, premature, instructions: true, one_by_one, no_skip };
+        let options = Options { evictors, charge, classes, premature, instructions: true, one_by_one, no_skip, memory: false };
         let expected = naively(&hierarchy, &stream, options);
         let got = simulated(&hierarchy, &stream, options, batch);
         for (at, (got, expected)) in got.iter().zip(&expected).enumerate() {

@@ -58,6 +58,7 @@ impl StallArgs {
     /// The same as options of a table.
     pub fn table(&self) -> TableArgs {
         TableArgs {
+            phase: None,
             caches: CacheArgs {
                 caches: Vec::new(),
                 config: None,

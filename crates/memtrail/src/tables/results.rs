@@ -97,8 +97,24 @@ impl Naming<'_> {
     }
 }
 
-/// What was measured, by `by`; how it came about is told by `run`, but for what is known here.
-pub fn results(found: &Measured, by: &[Dimension], run: Run) -> ResultSet {
+/// Composites by the rows that they belong to.
+pub struct Grouped {
+    pub dimensions: Vec<Dimension>,
+    /// By dimension: what ids stand for.
+    pub entries: Vec<Vec<Entry>>,
+    /// The ids of each row.
+    pub keys: Vec<Vec<u32>>,
+    /// By composite; [`Grouped::NO_ROW`] for what is of another phase than the one that is asked
+    /// for.
+    pub row_of: Vec<u32>,
+}
+
+impl Grouped {
+    pub const NO_ROW: u32 = u32::MAX;
+}
+
+/// Which rows there are, by `by`.
+pub fn grouped(found: &Measured, by: &[Dimension]) -> Grouped {
     let dimensions = Dimension::with_implied(by);
     let naming = Naming {
         measured: found,
@@ -110,11 +126,10 @@ pub fn results(found: &Measured, by: &[Dimension], run: Run) -> ResultSet {
     };
     let mut dictionaries: Vec<Dictionary> = dimensions.iter().map(|_| Dictionary::default()).collect();
     let mut numbers: HashMap<Vec<u32>, u32> = HashMap::new();
-    let mut rows: Vec<Row> = Vec::new();
-    let mut row_of = Vec::with_capacity(found.keys.len());
-    for (composite, key) in found.keys.iter().enumerate() {
+    let (mut keys, mut row_of) = (Vec::new(), Vec::with_capacity(found.keys.len()));
+    for key in &found.keys {
         if found.only_phase.is_some_and(|phase| phase != key.phase) {
-            row_of.push(None);
+            row_of.push(Grouped::NO_ROW);
             continue;
         }
         let dictionaries = dimensions.iter().zip(&mut dictionaries);
@@ -122,17 +137,39 @@ pub fn results(found: &Measured, by: &[Dimension], run: Run) -> ResultSet {
             dictionary.id(naming.number(dimension, key), || naming.entry(dimension, key))
         };
         let ids: Vec<u32> = dictionaries.map(id).collect();
-        let row = *numbers.entry(ids.clone()).or_insert(rows.len() as u32);
-        if row as usize == rows.len() {
-            rows.push(Row {
-                key: ids,
-                levels: vec![PointCounts::default(); found.counts.len()],
-                ..Row::default()
-            });
+        let row = *numbers.entry(ids.clone()).or_insert(keys.len() as u32);
+        if row as usize == keys.len() {
+            keys.push(ids);
         }
-        rows[row as usize].add(&counted(found, composite, key));
-        row_of.push(Some(row));
+        row_of.push(row);
     }
+    Grouped {
+        dimensions,
+        entries: dictionaries.into_iter().map(|dictionary| dictionary.entries).collect(),
+        keys,
+        row_of,
+    }
+}
+
+/// What was measured, by `by`; how it came about is told by `run`, but for what is known here.
+pub fn results(found: &Measured, by: &[Dimension], run: Run) -> ResultSet {
+    let grouped = grouped(found, by);
+    let row = |key: Vec<u32>| Row {
+        key,
+        levels: vec![PointCounts::default(); found.counts.len()],
+        ..Row::default()
+    };
+    let mut rows: Vec<Row> = grouped.keys.into_iter().map(row).collect();
+    for (composite, (key, &row)) in found.keys.iter().zip(&grouped.row_of).enumerate() {
+        if row != Grouped::NO_ROW {
+            rows[row as usize].add(&counted(found, composite, key));
+        }
+    }
+    let row_of = grouped
+        .row_of
+        .into_iter()
+        .map(|row| (row != Grouped::NO_ROW).then_some(row));
+    let row_of: Vec<Option<u32>> = row_of.collect();
     let level = |counts: &memtrail_simulate::LevelCounts| LevelTotals {
         caches: counts.caches,
         traffic: counts.traffic,
@@ -141,8 +178,8 @@ pub fn results(found: &Measured, by: &[Dimension], run: Run) -> ResultSet {
     };
     let set = ResultSet {
         levels: found.counts.iter().map(level).collect(),
-        entries: dictionaries.into_iter().map(|dictionary| dictionary.entries).collect(),
-        dimensions,
+        entries: grouped.entries,
+        dimensions: grouped.dimensions,
         rows,
         run: Run {
             config: found.source.clone(),

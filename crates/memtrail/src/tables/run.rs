@@ -242,6 +242,36 @@ fn replay_once(
     Ok(measured.with_tags(&mut tagger, args, by, known))
 }
 
+/// Replays the recording once, through a tagger into a sink; what the sink counts is not in what
+/// is returned. Composites are the same in each replay of the same part.
+pub fn through<S: AccessSink>(
+    args: &TableArgs,
+    by: &[Dimension],
+    chosen: Chosen,
+    placement: Option<Box<dyn Placement>>,
+    sink: &mut S,
+    reader: &mut Recording,
+    known: &Known,
+) -> anyhow::Result<Measured> {
+    let names = Rc::new(Names::new(&known.table, args.symbols.options()));
+    let TaggerFor { mut tagger, statics } = tagged(args, by, sink, &names, known);
+    if let Some(placement) = placement {
+        tagger = tagger.with_placement(placement);
+    }
+    let replayed = replay_through(args, by, tagger, &names, reader, known)?;
+    let mut tagger = replayed.sink;
+    // It has everything by then.
+    tagger.sink();
+    let measured = Measured {
+        accesses: replayed.accesses,
+        first: replayed.first,
+        scopes: Scopes::new(&replayed.edges, &[]),
+        statics,
+        ..Measured::by_point(chosen, Vec::new(), known.table.points(), names)
+    };
+    Ok(measured.with_tags(&mut tagger, args, by, known))
+}
+
 /// A tagger before some sink, and what it knows of variables.
 pub struct TaggerFor<S> {
     pub tagger: Tagger<S>,
@@ -416,14 +446,14 @@ fn wrappers(names: Rc<Names>, named: &[String]) -> objects::Wrapper {
 
 /// By hook: which allocator it belongs to. The usual functions are one, and those that the user
 /// named another, which gets its memory from the first.
-fn allocators(names: &memtrail_decode::Names) -> Vec<u32> {
+pub fn allocators(names: &memtrail_decode::Names) -> Vec<u32> {
     let hooks = (0..).map_while(|id| names.hook(id));
     hooks.map(|hook| u32::from(hook.by_user)).collect()
 }
 
 /// The path of the program that was launched: the first file that a process told of, but for our
 /// own.
-fn program(known: &Known) -> Vec<u8> {
+pub fn program(known: &Known) -> Vec<u8> {
     let program = known.modules().iter().find(|module| !module.generated);
     program.map(|module| module.path.clone()).unwrap_or_default()
 }

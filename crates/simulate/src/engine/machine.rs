@@ -504,6 +504,19 @@ pub(super) struct Machine {
     pub logs: (Log, Log),
     /// Accesses that were counted without being simulated.
     pub skipped: u64,
+    /// What left the last level since it was asked for, if that is wanted.
+    pub memory: Option<Vec<MemoryRequest>>,
+}
+
+/// A request to memory: of a line that no level had, or of what is written back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryRequest {
+    /// As the caches have it: see `docs/simulation.md` for where processes lie.
+    pub addr: u64,
+    pub bytes: u64,
+    pub write: bool,
+    /// The reference point that asked for it; of a write-back, the one that brought the line in.
+    pub point: u32,
 }
 
 /// The lines of a range of bytes, each with the part of the range in it. Addresses wrap around.
@@ -666,6 +679,22 @@ impl Machine {
         if let Some(below) = cache.below {
             let (addr, length) = (line << cache.traits.shift, cache.traits.line);
             self.access(below, kind, addr, length, &origin.within(addr, length));
+        } else {
+            let (addr, length) = (line << cache.traits.shift, cache.traits.line);
+            self.ask_memory(addr, length, false, origin.point);
+        }
+    }
+
+    /// A request leaves the last level.
+    #[inline]
+    fn ask_memory(&mut self, addr: u64, bytes: u64, write: bool, point: u32) {
+        if let Some(requests) = &mut self.memory {
+            requests.push(MemoryRequest {
+                addr,
+                bytes,
+                write,
+                point,
+            });
         }
     }
 
@@ -673,6 +702,8 @@ impl Machine {
     fn pass_on(&mut self, at: usize, (addr, len): (u64, u64), origin: &Origin) {
         if let Some(below) = self.caches[at].below {
             self.access(below, Kind::Write, addr, len, &origin.within(addr, len));
+        } else {
+            self.ask_memory(addr, len, true, origin.point);
         }
     }
 
@@ -720,6 +751,8 @@ impl Machine {
             if let Some(below) = below {
                 let origin = origin.untouching(old.owner);
                 self.write_back(below, addr, traits.line, &origin);
+            } else {
+                self.ask_memory(addr, traits.line, true, old.owner);
             }
         }
     }
@@ -809,6 +842,8 @@ impl Machine {
             self.levels[self.caches[at].level].ledger.wrote_back(origin.owner);
             if let Some(below) = self.caches[at].below {
                 self.write_back(below, addr, len, origin);
+            } else {
+                self.ask_memory(addr, len, true, origin.owner);
             }
         }
     }
@@ -836,6 +871,8 @@ impl Machine {
                 let addr = line << traits.shift;
                 let origin = Origin::of(owner, addr, 1).untouching(owner);
                 self.write_back(below, addr, traits.line, &origin);
+            } else {
+                self.ask_memory(line << traits.shift, traits.line, true, owner);
             }
         }
     }

@@ -26,6 +26,7 @@ use crate::config::{ConfigError, Hierarchy, Shared};
 use crate::counts::{LevelCounts, PointCounts};
 use cache::Cache;
 use dwell::Dwell;
+pub use machine::MemoryRequest;
 use machine::{LevelState, Machine, Origin};
 use memtrail_model::{Access, AccessSink, Event, Kind, LoopRun, Repeat, Reply, Thread, Wants};
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,8 @@ pub struct Options {
     pub no_skip: bool,
     /// One access after the other, even where a shorter way is known to give the same.
     pub one_by_one: bool,
+    /// What leaves the last level, request by request: [`Simulator::memory_requests`].
+    pub memory: bool,
 }
 
 /// A loop that is being replayed, and how iterations of it may be left out.
@@ -118,7 +121,10 @@ impl Simulator {
             hierarchy: hierarchy.clone(),
             options,
             // The short way does not tell who finds a line.
-            plain: fast::is_plain(hierarchy) && !options.one_by_one && options.charge == Charge::Owner,
+            plain: fast::is_plain(hierarchy)
+                && !options.one_by_one
+                && !options.memory
+                && options.charge == Charge::Owner,
             machine: Machine {
                 caches: Vec::new(),
                 levels: hierarchy.levels.iter().map(level).collect(),
@@ -130,6 +136,7 @@ impl Simulator {
                 steps: Default::default(),
                 logs: Default::default(),
                 skipped: 0,
+                memory: options.memory.then(Vec::new),
             },
             groups: vec![Vec::new(); hierarchy.levels.len()],
             entries: Vec::new(),
@@ -159,6 +166,12 @@ impl Simulator {
                 self.machine.flush(cache);
             }
         }
+    }
+
+    /// What has left the last level since this was asked last, in order; nothing unless
+    /// [`Options::memory`] is set.
+    pub fn memory_requests(&mut self) -> impl Iterator<Item = MemoryRequest> + '_ {
+        self.machine.memory.iter_mut().flat_map(|requests| requests.drain(..))
     }
 
     /// How many accesses so far were known to repeat others, and counted without being simulated.
@@ -285,6 +298,7 @@ impl AccessSink for Simulator {
             loops: self.takes_loops().then_some(SHORT_LOOPS),
             repeats: !self.options.no_skip
                 && !self.options.one_by_one
+                && !self.options.memory
                 && !self.remembers()
                 && !self.options.instructions,
             ..Wants::default()
