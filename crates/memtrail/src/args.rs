@@ -1,7 +1,8 @@
 //! The command line.
-use crate::sim::args::{PcRange, SimArgs};
-use crate::tables::args::{EvictorArgs, TableArgs};
 use crate::whatif::args::{AdviseArgs, WhatifArgs};
+use crate::explain::diff::DiffArgs;
+use crate::sim::args::{CacheArgs, PcRange, SimArgs};
+use crate::tables::args::{EvictorArgs, SymbolArgs, TableArgs};
 use clap::{Args as ArgGroup, FromArgMatches, Parser, Subcommand, ValueEnum};
 use memtrail_collect::Allocators;
 use memtrail_replay::Order;
@@ -21,15 +22,39 @@ use std::time::Duration;
     version,
     about,
     arg_required_else_help = true,
+    args_conflicts_with_subcommands = true,
+    override_usage = "memtrail [OPTIONS] FILE\n       memtrail -- CMD…\n       memtrail COMMAND …",
     after_help = "Exit status: that of the recorded command (128 + N after signal N); 125 if memtrail fails, 126 if the \
         command cannot be executed, 127 if it is not found.\n\nTry: memtrail demo"
 )]
 pub struct Args {
     #[command(subcommand)]
     pub task: Option<Task>,
-    /// Record this command and print a short summary.
-    #[arg(last = true, value_name = "CMD")]
+    #[command(flatten)]
+    pub answer: AnswerArgs,
+    /// Record this command and say what it spent on memory.
+    #[arg(last = true, value_name = "CMD", conflicts_with = "file")]
     pub command: Vec<OsString>,
+}
+
+/// The short answer about a recording.
+#[derive(Debug, ArgGroup)]
+pub struct AnswerArgs {
+    #[command(flatten)]
+    pub caches: CacheArgs,
+    /// Also what libraries and start-up code do, one by one.
+    #[arg(long)]
+    pub all: bool,
+    /// Do not cut names to fit the terminal.
+    #[arg(long)]
+    pub wide: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
+    /// The recording, or saved results: says what was spent on memory, and what to look at first.
+    pub file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -82,6 +107,11 @@ pub enum Task {
     /// Changes to the program that would save misses, tried on the recording.
     #[command(after_help = "Examples:\n  memtrail advise a.mtr\n  memtrail advise --level L2 --least 1 --json a.mtr")]
     Advise(Box<AdviseArgs>),
+    /// What differs between two runs: by object, reference, line and function.
+    #[command(after_help = "Examples:\n  memtrail diff old.mtr new.mtr\n  \
+        memtrail diff --fail-on 'L1.misses>+2%' --preset zen3 old.mtr new.mtr\n\n\
+        Exit status: 1 if a --fail-on rule holds.")]
+    Diff(Box<DiffArgs>),
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
     Check(CheckArgs),

@@ -10,8 +10,10 @@ mod demo;
 mod doctor;
 mod dump;
 mod elf;
+mod explain;
 mod export;
 mod failure;
+mod files;
 mod import;
 mod info;
 mod input;
@@ -25,6 +27,7 @@ mod replay;
 mod say;
 mod sim;
 mod tables;
+mod terminal;
 mod whatif;
 
 use args::{Args, Task};
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
     };
     let done = match args.task {
         Some(task) => run(task),
+        None if args.answer.file.is_some() => explain::command(&args.answer),
         None => record::brief(args.command),
     };
     match done {
@@ -70,6 +74,7 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Competition(args) => tables::command(Table::Competition, &args),
         Task::Whatif(args) => whatif::command(&args),
         Task::Advise(args) => whatif::advise::command(&args),
+        Task::Diff(args) => explain::diff::command(&args),
         Task::Check(args) => info::check(&args),
         Task::Import(args) => import::command(&args),
         Task::Export(args) => export::command(&args),

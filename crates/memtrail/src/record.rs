@@ -3,6 +3,7 @@
 //! Order matters: the session and the output file exist before anything of the program does, so
 //! that a full disk or a bad path costs the user nothing.
 use crate::args::{ProbeMode, RecordArgs};
+use crate::explain;
 use crate::failure::OURS;
 use crate::info::{bits_per_access, totals_json};
 use crate::progress::Progress;
@@ -118,11 +119,18 @@ pub fn command(args: &RecordArgs) -> anyhow::Result<u8> {
     finish(args, &done, false)
 }
 
-/// `memtrail -- CMD`: record with a short summary.
+/// `memtrail -- CMD`: record, and say what it means.
 pub fn brief(command: Vec<OsString>) -> anyhow::Result<u8> {
     let args = RecordArgs::of(command);
     let done = run(&args, Keep::File)?;
-    finish(&args, &done, true)
+    let status = finish(&args, &done, true)?;
+    if let (Some((path, _)), None) = (&done.file, &done.outcome.drained.failure) {
+        // The recording is there; that it could not be explained changes nothing about the command.
+        if let Err(error) = explain::tell_about(path) {
+            say::error(&error);
+        }
+    }
+    Ok(status)
 }
 
 /// What there is before anything of the program has run.
@@ -318,7 +326,7 @@ fn write_summary(path: &Path, done: &Done) -> anyhow::Result<()> {
 /// Tells the user how it went and what to do next; decides the exit status.
 pub fn finish(args: &RecordArgs, done: &Done, brief: bool) -> anyhow::Result<u8> {
     if let Some(failure) = &done.outcome.drained.failure {
-        explain(failure, done);
+        tell_failure(failure, done);
         return Ok(OURS);
     }
     if done.outcome.stopped.is_some() && done.outcome.ended.is_none() {
@@ -345,7 +353,9 @@ pub fn finish(args: &RecordArgs, done: &Done, brief: bool) -> anyhow::Result<u8>
         bytes(*size),
         bits_per_access(*size, t.accesses),
     ));
-    say::line(format_args!("next: memtrail info {}", path.display()));
+    if !brief {
+        say::line(format_args!("next: memtrail {}", path.display()));
+    }
     Ok(done.status())
 }
 
@@ -368,7 +378,7 @@ fn print_brief(done: &Done) {
     ));
 }
 
-fn explain(failure: &CollectError, done: &Done) {
+fn tell_failure(failure: &CollectError, done: &Done) {
     if let CollectError::Store(e) = failure {
         match e.kind() {
             io::ErrorKind::StorageFull => say::line("the disk is full"),

@@ -16,17 +16,20 @@ pub mod run;
 pub mod scopes;
 pub mod statics;
 mod tap;
+mod words;
 
 use crate::dump::whole;
+use crate::files::Bundled;
 use crate::info::{ending_warning, warn_unless_whole, Recording};
 use crate::input::{save, Input};
 use crate::output;
 use crate::say;
 use crate::sim::args::Charge;
+use crate::terminal;
 use anyhow::{bail, Context};
 use args::TableArgs;
 use memtrail_report::{json, lines, text, Counted, Dimension, Missing, ResultSet, Run, Source, View};
-use memtrail_symbols::{Disk, Store, Symbols};
+use memtrail_symbols::{Store, Symbols};
 use memtrail_trace::Known;
 use run::Wants;
 use serde_json::Value;
@@ -101,7 +104,7 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
     output::check(args.save.as_deref())?;
     let (set, whole) = match Input::open(&args.file)? {
         Input::Recording(mut reader) => {
-            let (set, whole) = simulated(table, args, &by, &mut reader)?;
+            let (set, whole) = simulated(table.wants(), args, &by, &mut reader)?;
             (set, Some(whole))
         }
         Input::Saved(set) => {
@@ -113,7 +116,11 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
     save(&set, args.save.as_deref())?;
     let name = || args.file.display().to_string();
     table.check(set.run.counted).with_context(name)?;
-    let view = View::new(&set, &by, args.sort.into(), args.level.as_deref()).with_context(name)?;
+    let mut view = View::new(&set, &by, args.sort.into(), args.level.as_deref()).with_context(name)?;
+    view.width = terminal::width(args.wide);
+    if !args.all && !args.json && matches!(table, Table::Refs | Table::Objects) {
+        view.fold();
+    }
     let text = match args.json {
         true => format!("{:#}\n", as_json(table, args, &view)),
         false => as_text(table, args, &view),
@@ -130,15 +137,15 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
 }
 
 /// Results of a recording, and whether it was whole.
-fn simulated(
-    table: Table,
+pub fn simulated(
+    wants: Wants,
     args: &TableArgs,
     by: &[Dimension],
     reader: &mut Recording,
 ) -> anyhow::Result<(ResultSet, anyhow::Result<u8>)> {
     let mut known = Known::read(reader)?;
     warn_unless_whole(&known.ending);
-    let measured = run::run(args, by, table.wants(), reader, &mut known)?;
+    let measured = run::run(args, by, wants, reader, &mut known)?;
     let source = Source {
         command: reader.header().command.clone(),
         file: Some(args.file.display().to_string()),
@@ -148,8 +155,8 @@ fn simulated(
         selection: args.selection(),
         counted: Counted {
             classes: false,
-            evictors: table.wants().evictors.map(Into::into),
-            premature: table.wants().premature,
+            evictors: wants.evictors.map(Into::into),
+            premature: wants.premature,
             bytes: measured.skipped == 0,
         },
         warnings: ending_warning(&known.ending).into_iter().collect(),
@@ -166,7 +173,7 @@ fn as_text(table: Table, args: &TableArgs, view: &View<'_>) -> String {
         Table::Objects => text::objects(view, top),
         Table::Lines if view.by == [Dimension::Line] => {
             let store = Store::default();
-            let symbols = Symbols::new(&store, Box::new(Disk), args.symbols.options());
+            let symbols = Symbols::new(&store, Box::new(Bundled), args.symbols.options());
             lines::annotated(view, top, &|file| {
                 symbols.source(file).map_err(|reason| reason.to_string())
             })

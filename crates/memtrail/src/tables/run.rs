@@ -5,6 +5,7 @@ use super::names::{Code, Names};
 use super::processes;
 use super::statics::Statics;
 use super::tap::{First, Tap};
+use super::words;
 use crate::dump::{replayed, selection};
 use crate::info::Recording;
 use crate::progress::Progress;
@@ -64,6 +65,8 @@ pub struct Measured {
     pub first: Vec<Option<First>>,
     pub scopes: Scopes,
     pub names: Rc<Names>,
+    /// By point: what accesses are for that no expression stands for.
+    pub words: Vec<Option<&'static str>>,
     /// Whether objects were asked for, but nothing was noted of any.
     unnoted: bool,
     /// Functions that the user says are wrappers.
@@ -190,6 +193,10 @@ pub fn run_placed(
         statics,
         first,
         scopes: Scopes::new(&edges, &[]),
+        words: match by.contains(&Dimension::Ref) {
+            true => words::words(known.table.blocks(), known.table.points(), &names),
+            false => Vec::new(),
+        },
         names,
         unnoted,
         wrappers: args.wrappers.clone(),
@@ -272,6 +279,7 @@ impl Measured {
             first: Vec::new(),
             scopes: Scopes::new(&[], &[]),
             names: Rc::new(names),
+            words: Vec::new(),
             unnoted: false,
             wrappers: Vec::new(),
             texts: Rc::default(),
