@@ -1,6 +1,7 @@
 //! The command line.
 use crate::whatif::args::{AdviseArgs, WhatifArgs};
 use crate::explain::diff::DiffArgs;
+use crate::explain::page::ReportArgs;
 use crate::sim::args::{CacheArgs, PcRange, SimArgs};
 use crate::tables::args::{EvictorArgs, SymbolArgs, TableArgs};
 use clap::{Args as ArgGroup, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -112,6 +113,12 @@ pub enum Task {
         memtrail diff --fail-on 'L1.misses>+2%' --preset zen3 old.mtr new.mtr\n\n\
         Exit status: 1 if a --fail-on rule holds.")]
     Diff(Box<DiffArgs>),
+    /// One page with everything, to look at in a browser.
+    #[command(
+        after_help = "Examples:\n  memtrail report slow.mtr -o report.html\n  memtrail report --preset zen3 slow.mtr\n\n\
+        The page is one file and needs no network."
+    )]
+    Report(Box<ReportArgs>),
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
     Check(CheckArgs),

@@ -75,6 +75,7 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Whatif(args) => whatif::command(&args),
         Task::Advise(args) => whatif::advise::command(&args),
         Task::Diff(args) => explain::diff::command(&args),
+        Task::Report(args) => explain::page::command(&args),
         Task::Check(args) => info::check(&args),
         Task::Import(args) => import::command(&args),
         Task::Export(args) => export::command(&args),

@@ -1,7 +1,8 @@
-//! `memtrail FILE`, `diff`: what a recording means, and what has changed.
+//! `memtrail FILE`, `diff`, `report`: what a recording means, and what has changed.
 //!
 //! The wiring only: one replay by reference and object, and `memtrail-explain` for the words.
 pub mod diff;
+pub mod page;
 
 use crate::args::AnswerArgs;
 use crate::info::Recording;

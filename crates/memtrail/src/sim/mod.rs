@@ -169,7 +169,7 @@ fn ended(args: &SimArgs, feed: Feed<Analyses>) -> (Analyses, u64) {
 }
 
 /// Simulates a recording, as far as it is whole.
-fn of_file(args: &SimArgs, path: &Path) -> anyhow::Result<ResultSet> {
+pub fn of_file(args: &SimArgs, path: &Path) -> anyhow::Result<ResultSet> {
     let mut reader = open(path)?;
     let mut known = Known::read(&mut reader)?;
     simulate(args, path, &mut reader, &mut known)

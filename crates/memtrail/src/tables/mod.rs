@@ -7,6 +7,7 @@
 //! that set, or of one that was saved.
 pub mod args;
 mod feeders;
+mod mapped;
 pub mod names;
 pub mod objects;
 mod processes;
@@ -31,7 +32,7 @@ use args::TableArgs;
 use memtrail_report::{json, lines, text, Counted, Dimension, Missing, ResultSet, Run, Source, View};
 use memtrail_symbols::{Store, Symbols};
 use memtrail_trace::Known;
-use run::Wants;
+use run::{Measured, Wants};
 use serde_json::Value;
 
 /// Rows in a table, unless told otherwise.
@@ -75,6 +76,7 @@ impl Table {
             },
             premature: self == Table::Competition,
             classes: false,
+            map: false,
         }
     }
 
@@ -143,6 +145,17 @@ pub fn simulated(
     by: &[Dimension],
     reader: &mut Recording,
 ) -> anyhow::Result<(ResultSet, anyhow::Result<u8>)> {
+    let (set, _, whole) = measured(wants, args, by, reader)?;
+    Ok((set, whole))
+}
+
+/// The same, with what they were made of.
+pub fn measured(
+    wants: Wants,
+    args: &TableArgs,
+    by: &[Dimension],
+    reader: &mut Recording,
+) -> anyhow::Result<(ResultSet, Measured, anyhow::Result<u8>)> {
     let mut known = Known::read(reader)?;
     warn_unless_whole(&known.ending);
     let measured = run::run(args, by, wants, reader, &mut known)?;
@@ -154,7 +167,7 @@ pub fn simulated(
         sources: [source].into(),
         selection: args.selection(),
         counted: Counted {
-            classes: false,
+            classes: wants.classes,
             evictors: wants.evictors.map(Into::into),
             premature: wants.premature,
             bytes: measured.skipped == 0,
@@ -162,7 +175,8 @@ pub fn simulated(
         warnings: ending_warning(&known.ending).into_iter().collect(),
         ..Run::default()
     };
-    Ok((results::results(&measured, by, run), whole(&known)))
+    let set = results::results(&measured, by, run);
+    Ok((set, measured, whole(&known)))
 }
 
 fn as_text(table: Table, args: &TableArgs, view: &View<'_>) -> String {

@@ -1,6 +1,7 @@
 //! One replay of a recording, and everything the tables need of it.
 use super::args::TableArgs;
 use super::feeders;
+use super::mapped::Mapped;
 use super::names::{Code, Names};
 use super::processes;
 use super::statics::Statics;
@@ -21,9 +22,10 @@ use memtrail_analyze::placement::Placement;
 use memtrail_analyze::scopes::Scopes;
 use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
 use memtrail_decode::PointInfo;
-use memtrail_model::Point;
+use memtrail_explain::map::Map;
+use memtrail_model::{Kind, Point};
 use memtrail_replay::accesses;
-use memtrail_report::{level_named, Dimension};
+use memtrail_report::{first_level, level_named, Dimension};
 use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
 use memtrail_trace::Known;
 use std::cell::RefCell;
@@ -39,6 +41,8 @@ pub struct Wants {
     pub premature: bool,
     /// Why lines are missed.
     pub classes: bool,
+    /// A map of accesses and misses.
+    pub map: bool,
 }
 
 /// What a replay found, in numbers, and what is needed to name them.
@@ -71,6 +75,8 @@ pub struct Measured {
     unnoted: bool,
     /// Functions that the user says are wrappers.
     wrappers: Vec<String>,
+    /// By composite, if it was asked for.
+    pub map: Option<Map>,
     /// What notes refer to.
     texts: Rc<memtrail_decode::Names>,
     /// By serial number: what processes are called.
@@ -138,7 +144,10 @@ pub fn run_placed(
         ..objects::Options::default()
     };
     let texts = Rc::new(known.names.clone());
-    let mut tagger = Tagger::new(simulator, dimensions, objects);
+    let first = first_level(&chosen.hierarchy, Kind::Read);
+    let map = wants.map.then(|| Map::new(&chosen.hierarchy.levels[first]));
+    let mapped = Mapped { sink: simulator, map };
+    let mut tagger = Tagger::new(mapped, dimensions, objects);
     let mut statics = Statics::default();
     if dimensions.object {
         statics = Statics::new(&names, &program(known), tagger.objects());
@@ -173,13 +182,14 @@ pub fn run_placed(
     }
     let (mut tagger, first, edges) = tap.finish();
     if args.flush {
-        tagger.sink().flush();
+        tagger.sink().sink.flush();
     }
-    let counts = tagger.sink().counts();
+    let counts = tagger.sink().sink.counts();
+    let map = tagger.sink().map.take();
     let feeders = feeders::feeders(known, tagger.unexplained().collect());
     let noted = |group: &Group| group.objects > 0 && !matches!(group.common, Common::Stack { .. });
     let unnoted = dimensions.object && !tagger.objects().groups().iter().any(noted);
-    let skipped = tagger.sink().skipped();
+    let skipped = tagger.sink().sink.skipped();
     Ok(Measured {
         accesses,
         skipped,
@@ -200,6 +210,7 @@ pub fn run_placed(
         names,
         unnoted,
         wrappers: args.wrappers.clone(),
+        map,
         texts,
         processes: processes::names(known),
         hierarchy: chosen.hierarchy,
@@ -282,6 +293,7 @@ impl Measured {
             words: Vec::new(),
             unnoted: false,
             wrappers: Vec::new(),
+            map: None,
             texts: Rc::default(),
             processes: BTreeMap::new(),
         }
