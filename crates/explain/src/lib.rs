@@ -5,6 +5,7 @@
 //! - [`answer`]: one screen: what was spent on memory, and the three things to look at first;
 //! - [`diff`]: what differs between two runs, matched by names and structure;
 //! - [`html`]: one page to look at, in any browser, without a network;
+//! - [`profile`]: the same counts as other tools read them;
 //! - [`map`], [`cycles`]: what the page shows that tables do not.
 //!
 //! **Names, not addresses.** What is told of a program is told in the words of its source, and what
@@ -19,4 +20,5 @@ pub mod diff;
 pub mod html;
 pub mod map;
 mod names;
+pub mod profile;
 mod words;

@@ -134,7 +134,7 @@ pub struct Map {
     piece_shift: u32,
     pieces: HashMap<(u32, u64), Piece>,
     /// By number of reference and object.
-    lines: Vec<Box<[Cell; TIMES]>>,
+    lines: Vec<[Cell; TIMES]>,
 }
 
 impl Map {
@@ -193,7 +193,7 @@ impl Map {
         let by = access.point.index().min(MOST_LINES);
         piece.watch(by as u32, 1);
         if by >= self.lines.len() {
-            self.lines.resize_with(by + 1, || Box::new([Cell::default(); TIMES]));
+            self.lines.resize(by + 1, [Cell::default(); TIMES]);
         }
         let time = column * TIMES / COLUMNS;
         add(&mut self.lines[by][time..=time], &[[1, missed]]);
@@ -229,7 +229,7 @@ impl Map {
 
     /// By number of reference and object.
     pub fn timelines(&self) -> impl Iterator<Item = &[Cell; TIMES]> {
-        self.lines.iter().map(|line| &**line)
+        self.lines.iter()
     }
 
     /// Rows of a picture, by address: no more than `most`, if there are no more objects than that.

@@ -135,8 +135,9 @@ pub enum Task {
     #[command(after_help = "Examples:\n  memtrail export --format lackey ls.mtr | head\n  \
         memtrail export --format din --fetches -o ls.din ls.mtr\n  \
         memtrail export --format drmemtrace -o ls.dir ls.mtr\n  \
-        memtrail export --format raw ls.mtr | xz -6 | wc -c\n\n\
-        All formats but drmemtrace hold one stream: all threads in the order of dump, unless --thread picks one. With \
+        memtrail export --format raw ls.mtr | xz -6 | wc -c\n  \
+        memtrail export --format callgrind -o callgrind.out.ls ls.mtr\n\n\
+        callgrind, collapsed and pprof hold counts by call path; the others accesses. Of those, all but drmemtrace hold one stream: all threads in the order of dump, unless --thread picks one. With \
         instructions (lackey, din --fetches) threads follow each other in long stretches.")]
     Export(ExportArgs),
     /// Pipe a recording into a command, in the format of another tool.
@@ -547,6 +548,22 @@ pub enum ExportFormat {
     Text,
     /// Bare addresses, 8 bytes each, little-endian.
     Raw,
+    /// A profile by call path and line, for KCachegrind and callgrind_annotate.
+    Callgrind,
+    /// Stacks with a number each, for flame graphs.
+    Collapsed,
+    /// A profile with labels, for go tool pprof and others.
+    Pprof,
+}
+
+impl ExportFormat {
+    /// Whether it holds counts instead of accesses.
+    pub fn is_profile(self) -> bool {
+        matches!(
+            self,
+            ExportFormat::Callgrind | ExportFormat::Collapsed | ExportFormat::Pprof
+        )
+    }
 }
 
 #[derive(Debug, ArgGroup)]
@@ -601,6 +618,12 @@ pub struct ExportArgs {
     /// In din: a fetch for each instruction.
     #[arg(long)]
     pub fetches: bool,
+    /// In profiles: the caches that are simulated.
+    #[command(flatten)]
+    pub caches: CacheArgs,
+    /// In collapsed: what is counted: Reads, Writes, L1_misses [default: misses of the first level].
+    #[arg(long, value_name = "NAME")]
+    pub event: Option<String>,
     /// The recording.
     pub file: PathBuf,
 }

@@ -28,6 +28,7 @@ mod say;
 mod sim;
 mod tables;
 mod terminal;
+mod unpack;
 mod whatif;
 
 use args::{Args, Task};

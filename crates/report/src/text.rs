@@ -331,6 +331,7 @@ pub fn competitors(view: &View<'_>, top: usize) -> String {
     let pairs = &view.premature[level];
     let losses = competition(view.rows.len(), pairs);
     let mut head = head_of(view, Naming::Source);
+    let first = head.len();
     head.extend(["evictions", "premature", "%", "by itself", "%", "by others", "%"].map(right));
     head.extend([("most by".to_string(), LEFT), right("")]);
     let mut columns = Columns::new(head);
@@ -359,5 +360,9 @@ pub fn competitors(view: &View<'_>, top: usize) -> String {
         });
         columns.row(texts);
     }
-    with_rest(columns.fit(view.width, &[]), view, top)
+    with_rest(
+        columns.fit(view.width, &[first + 4, first + 6, first + 2, first]),
+        view,
+        top,
+    )
 }

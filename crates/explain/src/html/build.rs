@@ -224,6 +224,7 @@ fn picture(inputs: &Inputs<'_>) -> Option<Section> {
     let map = inputs.map?;
     let object = |by: u32| inputs.object_of.get(by as usize).copied().unwrap_or(u32::MAX);
     let rows = map.rows(MAP_ROWS, object);
+    let columns = map.accesses().div_ceil(map.per_column()).clamp(1, COLUMNS as u64) as usize;
     let most = |at: usize| {
         rows.iter()
             .flat_map(|(piece, _)| part(&piece.cells[..], at))
@@ -240,8 +241,8 @@ fn picture(inputs: &Inputs<'_>) -> Option<Section> {
         object: owner
             .and_then(|owner| inputs.objects.get(owner as usize))
             .map_or_else(|| "unknown".to_string(), |name| shown(name)),
-        accesses: digits(&part(&piece.cells[..], 0), most[0]),
-        misses: digits(&part(&piece.cells[..], 1), most[1]),
+        accesses: digits(&part(&piece.cells[..columns], 0), most[0]),
+        misses: digits(&part(&piece.cells[..columns], 1), most[1]),
     };
     Some(Section {
         id: "map",
@@ -254,7 +255,7 @@ fn picture(inputs: &Inputs<'_>) -> Option<Section> {
             thousands(map.per_column())
         ),
         body: Body::Map(Picture {
-            columns: COLUMNS,
+            columns,
             step: map.per_column(),
             rows: rows.iter().take(4 * MAP_ROWS).map(row).collect(),
         }),
@@ -281,6 +282,9 @@ fn timelines(inputs: &Inputs<'_>) -> Option<Section> {
         .flat_map(|(_, line)| line.iter().map(|cell| cell[0]))
         .max()
         .unwrap_or(0);
+    let used = map.accesses().div_ceil(map.per_column()).clamp(1, COLUMNS as u64) as usize;
+    let used = (used * TIMES).div_ceil(COLUMNS);
+    ordered.iter_mut().for_each(|(_, line)| line.truncate(used));
     let of = |at: usize| {
         let one =
             |(_, line): &(u32, Vec<[u64; 2]>)| digits(&line.iter().map(|cell| cell[at]).collect::<Vec<_>>(), most);
@@ -386,7 +390,7 @@ fn source(inputs: &Inputs<'_>) -> Option<Section> {
     for (file, lines) in files.iter().take(40) {
         let read = (inputs.sources)(file);
         // Of libraries there are lines, but hardly ever sources.
-        if read.is_err() && found.len() >= 10 {
+        if read.is_err() && found.len() >= 3 {
             continue;
         }
         let one = annotated(file, lines, read);

@@ -80,7 +80,7 @@ function table(body) {
 }
 
 function text(body) {
-  return make("div", {}, ...body.lines.map(line => make("pre", {}, line)));
+  return make("div", {}, ...body.lines.map(line => make("pre", {}, line || "\u00a0")));
 }
 
 const STROKES = ["#0b5cad", "#b3261e", "#2e7d32", "#8e44ad", "#b7791f", "#00838f", "#6d4c41", "#455a64"];

@@ -3,6 +3,7 @@
 //! The wiring only: one replay by reference and object, and `memtrail-explain` for the words.
 pub mod diff;
 pub mod page;
+pub mod profile;
 
 use crate::args::AnswerArgs;
 use crate::info::Recording;
