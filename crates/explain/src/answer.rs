@@ -372,6 +372,12 @@ impl<'s> Answer<'s> {
                 "lines and expressions instead of addresses",
             ));
         }
+        if !self.first.is_empty() {
+            next.push((
+                format!("memtrail advise {file}"),
+                "changes that would help, each tried on the recording",
+            ));
+        }
         next.push((
             format!("memtrail lines {file}"),
             "the source, with misses beside each line",
@@ -420,7 +426,7 @@ impl<'s> Answer<'s> {
             "first": self.first.iter().map(|thing| self.thing_json(thing, cost)).collect::<Value>(),
             "others": self.others,
             "libraries": {"things": self.foreign.things, "accesses": self.foreign.accesses, "misses": self.foreign.misses},
-            "next": [format!("memtrail lines {}", shell_word(file)), format!("memtrail report {} -o report.html", shell_word(file))],
+            "next": [format!("memtrail advise {}", shell_word(file)), format!("memtrail lines {}", shell_word(file)), format!("memtrail report {} -o report.html", shell_word(file))],
         })
     }
 

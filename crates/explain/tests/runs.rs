@@ -131,6 +131,7 @@ and 1 more
 libraries and start-up code: 12,000 accesses, 0.4% of the misses (--all)
 
 Next
+  memtrail advise slow.mtr                 # changes that would help, each tried on the recording
   memtrail lines slow.mtr                  # the source, with misses beside each line
   memtrail report slow.mtr -o report.html  # all of it, to look at in a browser
 ";

@@ -1,9 +1,9 @@
 //! The command line.
-use crate::whatif::args::{AdviseArgs, WhatifArgs};
 use crate::explain::diff::DiffArgs;
 use crate::explain::page::ReportArgs;
 use crate::sim::args::{CacheArgs, PcRange, SimArgs};
 use crate::tables::args::{EvictorArgs, SymbolArgs, TableArgs};
+use crate::whatif::args::{AdviseArgs, WhatifArgs};
 use clap::{Args as ArgGroup, FromArgMatches, Parser, Subcommand, ValueEnum};
 use memtrail_collect::Allocators;
 use memtrail_replay::Order;
