@@ -242,7 +242,7 @@ fn without_its_source_a_program_still_has_lines_and_variables() {
     let mut lines = Command::new(tools::memtrail().unwrap_or_else(|why| panic!("{why}")));
     let annotated = output(
         lines
-            .args(["lines", "--top", "9999"])
+            .args(["lines", "--wide", "--top", "9999"])
             .args(CACHE)
             .arg(&subject.recording),
     );

@@ -25,6 +25,7 @@ pub const FOR_TESTS: &[Package] = &[
     ("libc6-dev", ""),
     ("binutils", "objdump"),
     ("valgrind", "valgrind"),
+    ("chromium", "chromium"),
     ("qemu-user", "qemu-x86_64"),
     ("util-linux", "setarch"),
     ("sqlite3", "sqlite3"),

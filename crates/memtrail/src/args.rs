@@ -1,13 +1,15 @@
 //! The command line.
 use crate::calibrate::CalibrateArgs;
+use crate::explain::diff::DiffArgs;
+use crate::explain::page::ReportArgs;
 use crate::memtrace::args::{MemtraceArgs, SnoopedArgs};
 use crate::pages::args::PagesArgs;
 use crate::phases::args::PhasesArgs;
 use crate::sampling::args::{BbvArgs, EstimateArgs, SimpointArgs};
 use crate::sharing::args::SharingArgs;
-use crate::sim::args::{PcRange, SimArgs};
+use crate::sim::args::{CacheArgs, PcRange, SimArgs};
 use crate::stalls::args::StallArgs;
-use crate::tables::args::{EvictorArgs, TableArgs};
+use crate::tables::args::{EvictorArgs, SymbolArgs, TableArgs};
 use crate::whatif::args::{AdviseArgs, WhatifArgs};
 use clap::{Args as ArgGroup, FromArgMatches, Parser, Subcommand, ValueEnum};
 use memtrail_collect::Allocators;
@@ -28,15 +30,39 @@ use std::time::Duration;
     version,
     about,
     arg_required_else_help = true,
+    args_conflicts_with_subcommands = true,
+    override_usage = "memtrail [OPTIONS] FILE\n       memtrail -- CMD…\n       memtrail COMMAND …",
     after_help = "Exit status: that of the recorded command (128 + N after signal N); 125 if memtrail fails, 126 if the \
         command cannot be executed, 127 if it is not found.\n\nTry: memtrail demo"
 )]
 pub struct Args {
     #[command(subcommand)]
     pub task: Option<Task>,
-    /// Record this command and print a short summary.
-    #[arg(last = true, value_name = "CMD")]
+    #[command(flatten)]
+    pub answer: AnswerArgs,
+    /// Record this command and say what it spent on memory.
+    #[arg(last = true, value_name = "CMD", conflicts_with = "file")]
     pub command: Vec<OsString>,
+}
+
+/// The short answer about a recording.
+#[derive(Debug, ArgGroup)]
+pub struct AnswerArgs {
+    #[command(flatten)]
+    pub caches: CacheArgs,
+    /// Also what libraries and start-up code do, one by one.
+    #[arg(long)]
+    pub all: bool,
+    /// Do not cut names to fit the terminal.
+    #[arg(long)]
+    pub wide: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
+    /// The recording, or saved results: says what was spent on memory, and what to look at first.
+    pub file: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -139,6 +165,17 @@ pub enum Task {
     Memtrace(Box<MemtraceArgs>),
     /// Whose requests are in a physical memory trace of a bus snooper, given page tables and objects.
     Snooped(SnoopedArgs),
+    /// What differs between two runs: by object, reference, line and function.
+    #[command(after_help = "Examples:\n  memtrail diff old.mtr new.mtr\n  \
+        memtrail diff --fail-on 'L1.misses>+2%' --preset zen3 old.mtr new.mtr\n\n\
+        Exit status: 1 if a --fail-on rule holds.")]
+    Diff(Box<DiffArgs>),
+    /// One page with everything, to look at in a browser.
+    #[command(
+        after_help = "Examples:\n  memtrail report slow.mtr -o report.html\n  memtrail report --preset zen3 slow.mtr\n\n\
+        The page is one file and needs no network."
+    )]
+    Report(Box<ReportArgs>),
     /// Verify a recording: checksums, every record, the totals.
     #[command(after_help = "Examples:\n  memtrail check a.mtr\n  memtrail check --deep a.mtr")]
     Check(CheckArgs),
@@ -155,8 +192,9 @@ pub enum Task {
     #[command(after_help = "Examples:\n  memtrail export --format lackey ls.mtr | head\n  \
         memtrail export --format din --fetches -o ls.din ls.mtr\n  \
         memtrail export --format drmemtrace -o ls.dir ls.mtr\n  \
-        memtrail export --format raw ls.mtr | xz -6 | wc -c\n\n\
-        All formats but drmemtrace hold one stream: all threads in the order of dump, unless --thread picks one. With \
+        memtrail export --format raw ls.mtr | xz -6 | wc -c\n  \
+        memtrail export --format callgrind -o callgrind.out.ls ls.mtr\n\n\
+        callgrind, collapsed and pprof hold counts by call path; the others accesses. Of those, all but drmemtrace hold one stream: all threads in the order of dump, unless --thread picks one. With \
         instructions (lackey, din --fetches) threads follow each other in long stretches.")]
     Export(ExportArgs),
     /// Pipe a recording into a command, in the format of another tool.
@@ -652,6 +690,22 @@ pub enum ExportFormat {
     Text,
     /// Bare addresses, 8 bytes each, little-endian.
     Raw,
+    /// A profile by call path and line, for KCachegrind and callgrind_annotate.
+    Callgrind,
+    /// Stacks with a number each, for flame graphs.
+    Collapsed,
+    /// A profile with labels, for go tool pprof and others.
+    Pprof,
+}
+
+impl ExportFormat {
+    /// Whether it holds counts instead of accesses.
+    pub fn is_profile(self) -> bool {
+        matches!(
+            self,
+            ExportFormat::Callgrind | ExportFormat::Collapsed | ExportFormat::Pprof
+        )
+    }
 }
 
 #[derive(Debug, ArgGroup)]
@@ -706,6 +760,12 @@ pub struct ExportArgs {
     /// In din: a fetch for each instruction.
     #[arg(long)]
     pub fetches: bool,
+    /// In profiles: the caches that are simulated.
+    #[command(flatten)]
+    pub caches: CacheArgs,
+    /// In collapsed: what is counted: Reads, Writes, L1_misses [default: misses of the first level].
+    #[arg(long, value_name = "NAME")]
+    pub event: Option<String>,
     /// The recording.
     pub file: PathBuf,
 }

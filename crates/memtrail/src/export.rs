@@ -1,5 +1,6 @@
 //! `export`: a recording in the format of another tool.
 use crate::args::{ExportArgs, ExportFormat};
+use crate::explain;
 use crate::import::is_same;
 use crate::info::{open, threads, warn_unless_whole, Recording};
 use crate::say;
@@ -37,6 +38,9 @@ fn leave_if_unheard(error: &io::Error) {
 }
 
 pub fn command(args: &ExportArgs) -> anyhow::Result<u8> {
+    if args.format.is_profile() {
+        return explain::profile::command(args);
+    }
     if args.fetches && args.format != ExportFormat::Din {
         bail!("--fetches is for din; the other formats have instructions or have none");
     }
@@ -86,6 +90,9 @@ pub fn encoder(format: ExportFormat, fetches: bool) -> anyhow::Result<Box<dyn En
         ExportFormat::Text => Box::new(text::Writer::default()),
         ExportFormat::Raw => Box::new(raw::Writer),
         ExportFormat::Drmemtrace => bail!("drmemtrace has a file for each thread: use export"),
+        ExportFormat::Callgrind | ExportFormat::Collapsed | ExportFormat::Pprof => {
+            bail!("a profile is no stream of accesses: use export")
+        }
     })
 }
 

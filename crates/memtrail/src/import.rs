@@ -4,6 +4,7 @@ use crate::info::bits_per_access;
 use crate::progress::Progress;
 use crate::record::Output;
 use crate::say;
+use crate::unpack::unpacked;
 use anyhow::{bail, Context};
 use memtrail_decode::{Block, Message, Piece, Sink};
 use memtrail_formats::{din, drmemtrace, guess, lackey, text, Error, Event, Guess, Imported, Importer, GUESS_BYTES};
@@ -39,6 +40,21 @@ impl Sink for Watched {
     }
 }
 
+/// The first bytes of an input, and what they look like.
+fn look(from: &mut Box<dyn BufRead>) -> io::Result<(Vec<u8>, Guess)> {
+    let mut first = Vec::new();
+    from.by_ref().take(GUESS_BYTES as u64).read_to_end(&mut first)?;
+    let looks = guess(&first);
+    Ok((first, looks))
+}
+
+/// Whether a file of a directory is a thread's trace, compressed or not.
+fn is_trace(path: &Path) -> bool {
+    let name = path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+    let ends = [".trace", ".trace.gz", ".trace.zip", ".trace.lz4", ".trace.zst"];
+    path.is_file() && ends.iter().any(|end| name.ends_with(end))
+}
+
 /// An open input, and what it looks like.
 struct Input {
     name: String,
@@ -55,14 +71,15 @@ impl Input {
             let file = File::open(path).with_context(|| name.clone())?;
             Box::new(BufReader::with_capacity(BUFFER, file))
         };
-        let mut first = Vec::new();
-        let looked = from.by_ref().take(GUESS_BYTES as u64).read_to_end(&mut first);
-        looked.with_context(|| name.clone())?;
-        let looks = guess(&first);
+        let (mut first, mut looks) = look(&mut from).with_context(|| name.clone())?;
+        if let Guess::Compressed(how) = looks {
+            from = unpacked(how, path, Box::new(Cursor::new(first).chain(from)))?;
+            (first, looks) = look(&mut from).with_context(|| name.clone())?;
+        }
         match looks {
             Guess::Empty => bail!("{name}: it is empty"),
             Guess::Recording => bail!("{name}: it is a recording already; memtrail info {name} reads it"),
-            Guess::Compressed(how) => bail!("{name}: it is compressed with {how}; unpack it first, or pipe it into -"),
+            Guess::Compressed(_) => bail!("{name}: it is compressed twice; unpack it first"),
             _ => {}
         }
         Ok(Input {
@@ -113,14 +130,13 @@ fn files(args: &ImportArgs) -> anyhow::Result<Vec<PathBuf>> {
         let mut inside = Vec::new();
         for entry in std::fs::read_dir(path).with_context(name)? {
             let path = entry.with_context(name)?.path();
-            let of_a_thread = path.extension() == Some(OsStr::new("trace"));
-            if of_a_thread && path.is_file() {
+            if is_trace(&path) {
                 inside.push(path);
             }
         }
         if inside.is_empty() {
             bail!(
-                "{}: there are no files NAME.trace in it; unpack compressed ones first",
+                "{}: there are no files NAME.trace in it, nor NAME.trace.gz, .zip, .lz4 or .zst",
                 name()
             );
         }

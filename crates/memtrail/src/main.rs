@@ -12,8 +12,10 @@ mod demo;
 mod doctor;
 mod dump;
 mod elf;
+mod explain;
 mod export;
 mod failure;
+mod files;
 mod import;
 mod info;
 mod input;
@@ -35,6 +37,8 @@ mod sharing;
 mod sim;
 mod stalls;
 mod tables;
+mod terminal;
+mod unpack;
 mod whatif;
 
 use args::{Args, Task};
@@ -56,6 +60,7 @@ fn main() -> ExitCode {
     };
     let done = match args.task {
         Some(task) => run(task),
+        None if args.answer.file.is_some() => explain::command(&args.answer),
         None => record::brief(args.command),
     };
     match done {
@@ -92,6 +97,8 @@ fn run(task: Task) -> anyhow::Result<u8> {
         Task::Pages(args) => pages::command(&args),
         Task::Memtrace(args) => memtrace::command(&args),
         Task::Snooped(args) => memtrace::snooped(&args),
+        Task::Diff(args) => explain::diff::command(&args),
+        Task::Report(args) => explain::page::command(&args),
         Task::Check(args) => info::check(&args),
         Task::Import(args) => import::command(&args),
         Task::Export(args) => export::command(&args),

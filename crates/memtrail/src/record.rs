@@ -3,6 +3,7 @@
 //! Order matters: the session and the output file exist before anything of the program does, so
 //! that a full disk or a bad path costs the user nothing.
 use crate::args::{ProbeMode, RecordArgs};
+use crate::explain;
 use crate::failure::OURS;
 use crate::info::{bits_per_access, totals_json};
 use crate::job::Job;
@@ -124,11 +125,17 @@ pub fn command(args: &RecordArgs) -> anyhow::Result<u8> {
     Ok(status)
 }
 
-/// `memtrail -- CMD`: record with a short summary.
+/// `memtrail -- CMD`: record, and say what it means.
 pub fn brief(command: Vec<OsString>) -> anyhow::Result<u8> {
     let args = RecordArgs::of(command);
     let mut done = run_rank(&args)?;
     let status = finish(&args, &done, true)?;
+    if let (Some((path, _)), None, None) = (&done.file, &done.outcome.drained.failure, &done.job) {
+        // The recording is there; that it could not be explained changes nothing about the command.
+        if let Err(error) = explain::tell_about(path) {
+            say::error(&error);
+        }
+    }
     end_job(done.job.take(), &done)?;
     Ok(status)
 }
@@ -420,7 +427,7 @@ fn write_summary(path: &Path, done: &Done) -> anyhow::Result<()> {
 /// Tells the user how it went and what to do next; decides the exit status.
 pub fn finish(args: &RecordArgs, done: &Done, brief: bool) -> anyhow::Result<u8> {
     if let Some(failure) = &done.outcome.drained.failure {
-        explain(failure, done);
+        tell_failure(failure, done);
         return Ok(OURS);
     }
     if done.outcome.stopped.is_some() && done.outcome.ended.is_none() {
@@ -450,7 +457,9 @@ pub fn finish(args: &RecordArgs, done: &Done, brief: bool) -> anyhow::Result<u8>
         bytes(*size),
         bits_per_access(*size, t.accesses),
     ));
-    say::line(format_args!("next: memtrail info {}", path.display()));
+    if !brief {
+        say::line(format_args!("next: memtrail {}", path.display()));
+    }
     Ok(done.status())
 }
 
@@ -476,11 +485,11 @@ fn print_brief(done: &Done) {
 /// Why a recording is not whole.
 pub fn explain_failure(done: &Done) {
     if let Some(failure) = &done.outcome.drained.failure {
-        explain(failure, done);
+        tell_failure(failure, done);
     }
 }
 
-fn explain(failure: &CollectError, done: &Done) {
+fn tell_failure(failure: &CollectError, done: &Done) {
     if let CollectError::Store(e) = failure {
         match e.kind() {
             io::ErrorKind::StorageFull => say::line("the disk is full"),

@@ -11,6 +11,14 @@ pub fn line(text: impl std::fmt::Display) {
     });
 }
 
+/// A text of several lines, as it is.
+pub fn text(text: &str) {
+    crate::progress::aside(|| {
+        // If nobody listens there is nobody to tell.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    });
+}
+
 /// An error with its causes. A cause that its effect already names is not said twice.
 pub fn error(error: &anyhow::Error) {
     let mut text = String::new();

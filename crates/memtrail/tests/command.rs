@@ -39,7 +39,7 @@ fn the_exit_status_is_the_targets() {
     expect(
         &["record", "-o", "a", "--", "sh", "-c", "exit 7"],
         7,
-        "next: memtrail info a",
+        "next: memtrail a",
     );
     expect(&["record", "-o", "a", "sh", "-c", "kill -9 $$"], 137, "accesses");
     expect(&["record", "-o", "a", "sh", "-c", "kill -TERM $$"], 143, "accesses");
@@ -158,7 +158,11 @@ fn the_default_name_tells_program_and_process() {
     let name = format!("memtrail.sh.{pid}.mtr");
     assert!(dir.path().join(&name).exists(), "no {name}");
     assert!(stderr(&done).contains("reads, "), "no summary");
-    assert!(stderr(&done).lines().all(|l| l.starts_with("memtrail: ")));
+    // Our words, then the short answer.
+    let told = stderr(&done);
+    let (words, answer) = told.split_once("\n\n").unwrap();
+    assert!(words.lines().all(|l| l.starts_with("memtrail: ")), "{words}");
+    assert!(answer.contains("\nWhat to look at first\n"), "{answer}");
 }
 
 #[test]

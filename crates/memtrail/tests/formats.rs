@@ -388,7 +388,7 @@ fn wrong_inputs_are_named_and_leave_nothing_behind() {
         &["prose"],
         "prose: cannot tell its format; give --format lackey, din, drmemtrace or text",
     );
-    import(&["packed"], "packed: it is compressed with gzip");
+    import(&["packed"], "packed: ");
     import(
         &["cut.trace"],
         "cut.trace: byte 12: a record of 12 bytes expected, not the end after 2",

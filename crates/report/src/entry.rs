@@ -159,6 +159,9 @@ pub struct Reference {
     /// Of generated code: which of the instructions that were there one after the other.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub instance: u32,
+    /// What an access is that no expression of the source stands for: `spill`, `return address`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub what: Option<String>,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -177,6 +180,21 @@ impl Reference {
     /// `file:line`.
     pub fn short_line(&self) -> Option<String> {
         Some(format!("{}:{}", base(self.file.as_deref()?), self.line?))
+    }
+
+    /// Whether it is code of a library or of start-up.
+    pub fn is_foreign(&self) -> bool {
+        self.module.as_deref().is_some_and(is_library) || self.function.as_deref().is_some_and(is_startup)
+    }
+
+    /// What is accessed, in the words of the source, or else what the access is for.
+    pub fn words(&self) -> String {
+        // What was guessed is marked.
+        let guessed = if self.certain { "" } else { " ?" };
+        let written = self.source.as_ref().map(|source| format!("{source}{guessed}"));
+        let source = written.or_else(|| self.variable.clone());
+        let source = source.or_else(|| self.what.clone());
+        source.unwrap_or_else(|| kind_word(self.kind).to_string())
     }
 
     /// File and line, or module and offset.
@@ -384,6 +402,32 @@ pub enum Entry {
     Phase(u32),
 }
 
+/// Whether a function is one that the compiler's start-up files bring.
+fn is_startup(function: &str) -> bool {
+    const NAMES: [&str; 8] = [
+        "_start",
+        "_init",
+        "_fini",
+        "frame_dummy",
+        "register_tm_clones",
+        "deregister_tm_clones",
+        "__do_global_dtors_aux",
+        "__libc_csu_init",
+    ];
+    NAMES.contains(&function)
+}
+
+/// Whether a module is a library, the dynamic linker, or of the kernel's making.
+pub fn is_library(module: &str) -> bool {
+    let name = base(module);
+    // `[vdso]`, but not `[generated code]`, which is the program's own.
+    name == "[vdso]"
+        || name == "[vvar]"
+        || name.ends_with(".so")
+        || name.contains(".so.")
+        || name.starts_with("ld-linux")
+}
+
 /// What entries of one dimension are sorted and told apart by.
 pub type Key = (String, u64, String);
 
@@ -408,6 +452,22 @@ impl Entry {
             Entry::Process(_) => Dimension::Process,
             Entry::Rank(_) => Dimension::Rank,
             Entry::Phase(_) => Dimension::Phase,
+        }
+    }
+
+    /// Whether it is code or data of a library, or of what runs before and after the program's own
+    /// code.
+    pub fn is_foreign(&self) -> bool {
+        let library = |module: &Option<String>| module.as_deref().is_some_and(is_library);
+        match self {
+            Entry::Ref(r) => r.is_foreign(),
+            Entry::Function(f) => library(&f.module) || is_startup(&f.name),
+            Entry::Module(name) => is_library(name),
+            Entry::Object(o) => match o.kind.as_str() {
+                "file" => o.path.sites.last().is_some_and(|path| is_library(path)),
+                _ => library(&o.module),
+            },
+            _ => false,
         }
     }
 

@@ -22,7 +22,7 @@
 //! `memtrail-analyze`, names in `memtrail-symbols`.
 #![forbid(unsafe_code)]
 
-mod columns;
+pub mod columns;
 mod entry;
 pub mod file;
 pub mod format;
@@ -35,10 +35,10 @@ pub mod text;
 mod view;
 
 pub use columns::{Align, Columns};
-pub use entry::kind_word;
+pub use entry::{is_library, kind_word};
 pub use entry::{
     Block, CallPath, Dimension, Entry, Facts, Field, Function, Loop, Object, Process, Reference, SourceLine,
 };
 pub use set::renumbered;
 pub use set::{Counted, LevelTotals, MergeError, Pairs, ResultSet, Reuse, ReuseBucket, Row, Run, Source};
-pub use view::{first_level, level_named, object_names, Missing, Sort, View};
+pub use view::{first_level, level_named, object_names, Folded, Missing, Sort, View};

@@ -117,5 +117,5 @@ fn of_file(
             shown = at;
         }
     }
-    columns.to_string()
+    columns.fit(view.width, &[]).to_string()
 }

@@ -56,14 +56,7 @@ fn texts(view: &View<'_>, row: &Row, entry: &Entry, naming: Naming) -> Vec<Strin
             let named = r.short_line().map(|line| format!("{} ({line})", r.name));
             vec![named.unwrap_or_else(|| r.address()), kind_word(r.kind).to_string()]
         }
-        Entry::Ref(r) => {
-            // What was guessed is marked.
-            let guessed = if r.certain { "" } else { " ?" };
-            let written = r.source.as_ref().map(|source| format!("{source}{guessed}"));
-            let source = written.or_else(|| r.variable.clone());
-            let source = source.unwrap_or_else(|| kind_word(r.kind).to_string());
-            vec![r.place(), r.name.clone(), source]
-        }
+        Entry::Ref(r) => vec![r.place(), r.name.clone(), r.words()],
         Entry::Callpath(path) => vec![innermost(&path.calls)],
         Entry::Object(object) => vec![view.object_name(row, object).to_string(), object.kind.clone()],
         Entry::Block(block) => vec![block.number.to_string(), thousands(block.bytes)],
@@ -130,8 +123,12 @@ type Figure<'f> = (&'static str, &'f dyn Fn(&Row) -> u64);
 
 fn figures(view: &View<'_>, top: usize, naming: Naming, others: &[usize], more: &[Figure<'_>]) -> String {
     let mut head = head_of(view, naming);
+    let first = head.len();
     head.extend(["hits", "misses", "miss ratio", "temporal", "spatial use"].map(right));
     head.extend(more.iter().map(|(name, _)| right(name)));
+    // Temporal hits, further levels from the last, figures of some tables only, hits.
+    let further = first + 5..first + 5 + more.len() + others.len();
+    let spare: Vec<usize> = [first + 3].into_iter().chain(further.rev()).chain([first]).collect();
     head.extend(others.iter().map(|&level| misses_head(view, level)));
     let mut columns = Columns::new(head);
     for row in view.rows.iter().take(top) {
@@ -148,7 +145,7 @@ fn figures(view: &View<'_>, top: usize, naming: Naming, others: &[usize], more: 
         texts.extend(others.iter().map(|&at| thousands(row.levels[at].misses)));
         columns.row(texts);
     }
-    with_rest(columns, view, top)
+    with_rest(columns.fit(view.width, &spare), view, top)
 }
 
 fn with_rest(columns: Columns, view: &View<'_>, top: usize) -> String {
@@ -158,6 +155,13 @@ fn with_rest(columns: Columns, view: &View<'_>, top: usize) -> String {
         let misses: u64 = rest.iter().map(|row| view.counts(row).misses).sum();
         let (rows, misses) = (thousands(rest.len() as u64), thousands(misses));
         let _ = writeln!(text, "and {rows} more with {misses} misses (--top N)");
+    }
+    if let Some(folded) = &view.folded {
+        let (rows, misses) = (thousands(folded.rows), thousands(folded.misses));
+        let _ = writeln!(
+            text,
+            "libraries and start-up code: {rows} more with {misses} misses (--all)"
+        );
     }
     text
 }
@@ -244,7 +248,7 @@ fn evicted(view: &View<'_>, top: usize, naming: Naming, nothing: &str) -> String
     }
     match columns.is_empty() {
         true => nothing.to_string(),
-        false => columns.to_string(),
+        false => columns.fit(view.width, &[]).to_string(),
     }
 }
 
@@ -265,9 +269,11 @@ pub fn objects(view: &View<'_>, top: usize) -> String {
     }
     head.extend(["size", "blocks", "element"].map(right));
     head.push(("pattern".to_string(), LEFT));
+    let spare = spare_of_objects(head.len(), view.hierarchy().levels.len());
     let mut columns = Columns::new(head);
-    let all: u64 = view.rows.iter().map(Row::accesses).sum();
-    let misses = |at: usize| view.rows.iter().map(|row| row.levels[at].misses).sum::<u64>();
+    // Shares are of everything, whatever is left out of the rows.
+    let all: u64 = view.set.rows.iter().map(Row::accesses).sum();
+    let misses = |at: usize| view.set.total(at).misses;
     let all_misses: Vec<u64> = (0..view.hierarchy().levels.len()).map(misses).collect();
     for row in view.rows.iter().take(top) {
         let mut texts = names(view, row, Naming::Source);
@@ -284,7 +290,23 @@ pub fn objects(view: &View<'_>, top: usize) -> String {
         texts.extend(shape(view.entries(row).find_map(object)));
         columns.row(texts);
     }
-    with_rest(columns, view, top)
+    with_rest(columns.fit(view.width, &spare), view, top)
+}
+
+/// What a table of objects with this many columns and levels can do without, the least useful
+/// first: the element, the part of writes, ratios and shares of further levels from the last, the
+/// number of blocks, the misses of further levels, the ratio of the first, and the size.
+fn spare_of_objects(columns: usize, levels: usize) -> Vec<usize> {
+    let [size, blocks, element] = [columns - 4, columns - 3, columns - 2];
+    let level = |at: usize, figure: usize| size - 3 * (levels - at) + figure;
+    let mut spare = vec![element, level(0, 0) - 1];
+    for at in (1..levels).rev() {
+        spare.extend([level(at, 2), level(at, 1)]);
+    }
+    spare.push(blocks);
+    spare.extend((1..levels).rev().map(|at| level(at, 0)));
+    spare.extend([level(0, 2), size]);
+    spare
 }
 
 fn object(entry: &Entry) -> Option<&Object> {
@@ -322,6 +344,7 @@ pub fn competitors(view: &View<'_>, top: usize) -> String {
     let pairs = &view.premature[level];
     let losses = competition(view.rows.len(), pairs);
     let mut head = head_of(view, Naming::Source);
+    let first = head.len();
     head.extend(["evictions", "premature", "%", "by itself", "%", "by others", "%"].map(right));
     head.extend([("most by".to_string(), LEFT), right("")]);
     let mut columns = Columns::new(head);
@@ -350,5 +373,9 @@ pub fn competitors(view: &View<'_>, top: usize) -> String {
         });
         columns.row(texts);
     }
-    with_rest(columns, view, top)
+    with_rest(
+        columns.fit(view.width, &[first + 4, first + 6, first + 2, first]),
+        view,
+        top,
+    )
 }

@@ -57,7 +57,24 @@ pub struct View<'s> {
     columns: Vec<usize>,
     /// By id of an object, if objects are asked for.
     names: Vec<String>,
+    /// Most columns of a terminal that a text may take.
+    pub width: Option<usize>,
+    /// What is left out of the rows: libraries and start-up code.
+    pub folded: Option<Folded>,
 }
+
+/// Rows that are left out, added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Folded {
+    pub rows: u64,
+    pub accesses: u64,
+    /// At the level that the table is about.
+    pub misses: u64,
+}
+
+/// Rows of libraries with at least this part of all misses or accesses are not left out: one of
+/// this many.
+const MATTERS: u64 = 50;
 
 impl<'s> View<'s> {
     pub fn new(set: &'s ResultSet, by: &[Dimension], sort: Sort, level: Option<&str>) -> Result<View<'s>, Missing> {
@@ -84,6 +101,8 @@ impl<'s> View<'s> {
             premature: set.levels.iter().map(|level| level.premature.clone()).collect(),
             columns,
             names,
+            width: None,
+            folded: None,
         };
         view.add_up();
         view.sort(sort);
@@ -135,6 +154,45 @@ impl<'s> View<'s> {
         }
         self.rows = order.iter().map(|&i| std::mem::take(&mut self.rows[i])).collect();
         self.renumber(&new);
+    }
+
+    /// Leaves out the rows of libraries and start-up code, but for those that matter: that have one
+    /// of [`MATTERS`] misses or accesses. If nothing else would be left, all rows stay.
+    pub fn fold(&mut self) {
+        let count = |of: &dyn Fn(&Row) -> u64| self.rows.iter().map(of).sum::<u64>();
+        let accesses = count(&Row::accesses);
+        let misses = count(&|row| self.counts(row).misses);
+        let matters = |row: &Row| {
+            row.accesses().saturating_mul(MATTERS) >= accesses.max(1)
+                || self.counts(row).misses.saturating_mul(MATTERS) >= misses.max(1)
+        };
+        let stays = |row: &Row| matters(row) || !self.entries(row).any(Entry::is_foreign);
+        let stay: Vec<bool> = self.rows.iter().map(stays).collect();
+        if stay.iter().all(|stays| *stays) || !self.rows.iter().any(|row| !self.entries(row).any(Entry::is_foreign)) {
+            return;
+        }
+        let mut folded = Folded::default();
+        let mut next = 0;
+        let new = |&stays: &bool| {
+            next += u32::from(stays);
+            stays.then(|| next - 1)
+        };
+        let new: Vec<Option<u32>> = stay.iter().map(new).collect();
+        for row in self
+            .rows
+            .iter()
+            .zip(&stay)
+            .filter(|(_, stays)| !**stays)
+            .map(|(row, _)| row)
+        {
+            folded.rows += 1;
+            folded.accesses += row.accesses();
+            folded.misses += self.counts(row).misses;
+        }
+        let mut stay = stay.into_iter();
+        self.rows.retain(|_| stay.next().unwrap_or(true));
+        self.renumber(&new);
+        self.folded = Some(folded);
     }
 
     pub fn hierarchy(&self) -> &'s Hierarchy {

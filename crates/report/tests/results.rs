@@ -31,6 +31,7 @@ fn reference(offset: u64) -> Entry {
         line: Some(offset as u32),
         pc: 0x1000 + offset,
         instance: 0,
+        what: None,
     }))
 }
 

@@ -69,6 +69,8 @@ impl MemtraceArgs {
     /// As the tables have it.
     pub fn table(&self) -> TableArgs {
         TableArgs {
+            all: false,
+            wide: false,
             phase: None,
             caches: self.caches.clone(),
             by: Vec::new(),

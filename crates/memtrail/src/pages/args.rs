@@ -84,6 +84,8 @@ impl PagesArgs {
     /// As the tables have it.
     pub fn table(&self, file: PathBuf) -> TableArgs {
         TableArgs {
+            all: false,
+            wide: false,
             phase: None,
             caches: self.caches.clone(),
             by: Vec::new(),

@@ -118,6 +118,8 @@ impl PhasesArgs {
     /// What a table of the same accesses in the same caches would be asked for.
     pub fn table(&self) -> TableArgs {
         TableArgs {
+            all: false,
+            wide: false,
             caches: self.caches.clone(),
             by: Vec::new(),
             sort: SortBy::Misses,

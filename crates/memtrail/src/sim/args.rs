@@ -30,7 +30,7 @@ impl FromStr for PcRange {
     }
 }
 
-#[derive(Clone, Debug, ArgGroup)]
+#[derive(Clone, Debug, Default, ArgGroup)]
 pub struct CacheArgs {
     /// A level, from the processor outwards; may be repeated: L1=32K:64:8 is 32 KiB in lines of 64
     /// bytes, 8 ways.
@@ -154,6 +154,9 @@ pub struct SimArgs {
     /// Simulate every access of every loop, skipping none that repeats what is known.
     #[arg(long)]
     pub no_skip: bool,
+    /// Do not cut names and columns to fit the terminal.
+    #[arg(long)]
+    pub wide: bool,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -214,6 +217,7 @@ impl SimArgs {
             sort: SortBy::Misses,
             level: None,
             no_skip: false,
+            wide: false,
             json: false,
             output: None,
             save: None,

@@ -22,6 +22,7 @@ use crate::tables::args::refuse_for_saved;
 use crate::tables::names::Names;
 use crate::tables::results::results as of_measured;
 use crate::tables::run::Measured;
+use crate::terminal;
 use analyses::Analyses;
 use anyhow::{bail, Context};
 use args::SimArgs;
@@ -340,12 +341,12 @@ fn tell(args: &SimArgs, set: &ResultSet) -> anyhow::Result<()> {
     save(set, args.save.as_deref())?;
     let view = match set.levels.is_empty() {
         true => None,
-        false => Some(View::new(
-            set,
-            &[Dimension::Ref],
-            args.sort.into(),
-            args.level.as_deref(),
-        )?),
+        false => {
+            let level = args.level.as_deref();
+            let mut view = View::new(set, &[Dimension::Ref], args.sort.into(), level)?;
+            view.width = terminal::width(args.wide);
+            Some(view)
+        }
     };
     let (view, classes, evictors) = (view.as_ref(), args.classes, args.evictors);
     let text = match args.json {

@@ -58,6 +58,8 @@ impl StallArgs {
     /// The same as options of a table.
     pub fn table(&self) -> TableArgs {
         TableArgs {
+            all: false,
+            wide: false,
             phase: None,
             caches: CacheArgs {
                 caches: Vec::new(),

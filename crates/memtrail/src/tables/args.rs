@@ -2,11 +2,12 @@
 use crate::args::PartArgs;
 use crate::sim::args::{CacheArgs, Charge, PcRange};
 use anyhow::bail;
-use clap::{Args as ArgGroup, ValueEnum};
+use clap::{Args as ArgGroup, FromArgMatches, ValueEnum};
 use memtrail_report::{Dimension, Sort};
 use memtrail_simulate::parse_size;
 use memtrail_symbols::Options;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// What comes first.
@@ -88,6 +89,12 @@ pub struct TableArgs {
     pub threshold: u64,
     #[command(flatten)]
     pub symbols: SymbolArgs,
+    /// Also what libraries and start-up code do, one by one.
+    #[arg(long)]
+    pub all: bool,
+    /// Do not cut names and columns to fit the terminal.
+    #[arg(long)]
+    pub wide: bool,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -112,6 +119,17 @@ pub struct EvictorArgs {
 }
 
 impl TableArgs {
+    /// The defaults, for a file.
+    pub fn of(file: &Path, caches: &CacheArgs, symbols: &SymbolArgs) -> TableArgs {
+        let parser = TableArgs::augment_args(clap::Command::new("refs").no_binary_name(true));
+        let words = [OsStr::new("--"), file.as_os_str()];
+        let matches = parser.get_matches_from(words);
+        let mut args = TableArgs::from_arg_matches(&matches).expect("it has just been parsed");
+        args.caches = caches.clone();
+        args.symbols = symbols.clone();
+        args
+    }
+
     /// The options that say what is counted, and how objects are told apart.
     pub fn selection(&self) -> BTreeSet<String> {
         let mut given = self.part.given(self.limit, &self.pcs, self.flush);

@@ -7,6 +7,7 @@
 //! that set, or of one that was saved.
 pub mod args;
 mod feeders;
+mod mapped;
 pub mod names;
 pub mod objects;
 mod processes;
@@ -16,20 +17,23 @@ pub mod run;
 pub mod scopes;
 pub mod statics;
 pub mod tap;
+mod words;
 
 use crate::dump::whole;
+use crate::files::Bundled;
 use crate::info::{ending_warning, warn_unless_whole, Recording};
 use crate::input::{save, Input};
 use crate::output;
 use crate::phases::{self, args::Settings};
 use crate::say;
 use crate::sim::args::Charge;
+use crate::terminal;
 use anyhow::{bail, Context};
 use args::TableArgs;
 use memtrail_report::{json, lines, text, Counted, Dimension, Missing, ResultSet, Run, Source, View};
-use memtrail_symbols::{Disk, Store, Symbols};
+use memtrail_symbols::{Store, Symbols};
 use memtrail_trace::Known;
-use run::{Over, Wants};
+use run::{Measured, Over, Wants};
 use serde_json::Value;
 
 /// Rows in a table, unless told otherwise.
@@ -73,6 +77,7 @@ impl Table {
             },
             premature: self == Table::Competition,
             classes: false,
+            map: false,
         }
     }
 
@@ -102,7 +107,7 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
     output::check(args.save.as_deref())?;
     let (set, whole) = match Input::open(&args.file)? {
         Input::Recording(mut reader) => {
-            let (set, whole) = simulated(table, args, &by, &mut reader)?;
+            let (set, whole) = simulated(table.wants(), args, &by, &mut reader)?;
             (set, Some(whole))
         }
         Input::Saved(set) => {
@@ -114,7 +119,11 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
     save(&set, args.save.as_deref())?;
     let name = || args.file.display().to_string();
     table.check(set.run.counted).with_context(name)?;
-    let view = View::new(&set, &by, args.sort.into(), args.level.as_deref()).with_context(name)?;
+    let mut view = View::new(&set, &by, args.sort.into(), args.level.as_deref()).with_context(name)?;
+    view.width = terminal::width(args.wide);
+    if !args.all && !args.json && matches!(table, Table::Refs | Table::Objects) {
+        view.fold();
+    }
     let text = match args.json {
         true => format!("{:#}\n", as_json(table, args, &view)),
         false => as_text(table, args, &view),
@@ -131,18 +140,29 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
 }
 
 /// Results of a recording, and whether it was whole.
-fn simulated(
-    table: Table,
+pub fn simulated(
+    wants: Wants,
     args: &TableArgs,
     by: &[Dimension],
     reader: &mut Recording,
 ) -> anyhow::Result<(ResultSet, anyhow::Result<u8>)> {
+    let (set, _, whole) = measured(wants, args, by, reader)?;
+    Ok((set, whole))
+}
+
+/// The same, with what they were made of.
+pub fn measured(
+    wants: Wants,
+    args: &TableArgs,
+    by: &[Dimension],
+    reader: &mut Recording,
+) -> anyhow::Result<(ResultSet, Measured, anyhow::Result<u8>)> {
     let mut known = Known::read(reader)?;
     args.part.only_rank(&mut known)?;
     warn_unless_whole(&known.ending);
     let over = over(args, by, reader, &mut known)?;
     let only = over.length_of(args.phase);
-    let mut measured = run::run(args, by, table.wants(), over, reader, &mut known)?;
+    let mut measured = run::run(args, by, wants, over, reader, &mut known)?;
     measured.accesses = only.unwrap_or(measured.accesses);
     let source = Source {
         command: reader.header().command.clone(),
@@ -152,15 +172,16 @@ fn simulated(
         sources: [source].into(),
         selection: args.selection(),
         counted: Counted {
-            classes: false,
-            evictors: table.wants().evictors.map(Into::into),
-            premature: table.wants().premature,
+            classes: wants.classes,
+            evictors: wants.evictors.map(Into::into),
+            premature: wants.premature,
             bytes: measured.skipped == 0,
         },
         warnings: ending_warning(&known.ending).into_iter().collect(),
         ..Run::default()
     };
-    Ok((results::results(&measured, by, run), whole(&known)))
+    let set = results::results(&measured, by, run);
+    Ok((set, measured, whole(&known)))
 }
 
 /// What is made of time. Phases have to be found first, in a replay of their own.
@@ -192,7 +213,7 @@ fn as_text(table: Table, args: &TableArgs, view: &View<'_>) -> String {
         Table::Objects => text::objects(view, top),
         Table::Lines if view.by == [Dimension::Line] => {
             let store = Store::default();
-            let symbols = Symbols::new(&store, Box::new(Disk), args.symbols.options());
+            let symbols = Symbols::new(&store, Box::new(Bundled), args.symbols.options());
             lines::annotated(view, top, &|file| {
                 symbols.source(file).map_err(|reason| reason.to_string())
             })

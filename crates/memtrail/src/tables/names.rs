@@ -2,9 +2,10 @@
 //!
 //! Looked up when they are first asked for, and kept. What has no name is called by its module and
 //! offset, and why is remembered, for the report to say once.
+use crate::files::Bundled;
 use memtrail_decode::{Images, Module as File, Table};
 use memtrail_report::format::base;
-use memtrail_symbols::{Disk, Frame, Location, Module, Options, Reason, Store, Symbols};
+use memtrail_symbols::{Frame, Location, Module, Options, Reason, Store, Symbols};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -139,7 +140,7 @@ impl Names {
         // As long as the program runs there is something to name.
         let store: &'static Store = Box::leak(Box::default());
         Names {
-            symbols: Symbols::new(store, Box::new(Disk), options),
+            symbols: Symbols::new(store, Box::new(Bundled), options),
             called: called(images.modules()),
             images,
             build_ids,

@@ -1,12 +1,14 @@
 //! What reference points are called, after METRIC: `xz_Read_1` for `xz[k][j]`.
 use super::names::Code;
+use super::objects;
 use super::run::Measured;
+use memtrail_analyze::tagger::Key;
 use memtrail_model::Kind;
 use memtrail_report::Reference;
 use memtrail_simulate::{LevelCounts, PointCounts};
 use memtrail_symbols::reference::Access;
 use memtrail_symbols::{Module, Seen, Target};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 /// An instruction's accesses of a kind, before they have a name from the source.
@@ -31,6 +33,7 @@ pub fn of(code: &Code, pc: u64, kind: Kind) -> Reference {
         line: line.map(|(_, line)| line),
         pc,
         instance: 0,
+        what: None,
     }
 }
 
@@ -62,6 +65,9 @@ pub fn names_of(found: &Measured, used: &[bool]) -> Vec<Reference> {
         .iter()
         .map(|point| of(&found.names.code(point.code), point.pc, point.kind))
         .collect();
+    for (reference, word) in references.iter_mut().zip(&found.words) {
+        reference.what = word.map(str::to_string);
+    }
     number_instances(&mut references);
     let mut functions: BTreeMap<_, (Rc<Module<'static>>, Members)> = BTreeMap::new();
     for (i, point) in points.iter().enumerate().filter(|(i, _)| used[*i]) {
@@ -81,10 +87,38 @@ pub fn names_of(found: &Measured, used: &[bool]) -> Vec<Reference> {
         let (_, members) = functions.entry(key).or_insert_with(|| (module.clone(), Members::new()));
         members.entry((vaddr, point.kind)).or_default().push(i);
     }
+    let mut data = DataNames::new(found);
     for (module, members) in functions.values() {
-        name_function(found, module, members, &mut references);
+        name_function(found, module, members, &mut data, &mut references);
     }
     references
+}
+
+/// What the data is called that points access, where it was allocated: `b` for `b (main.c:9)`.
+#[derive(Default)]
+struct DataNames {
+    /// By point: a group of objects that it accesses.
+    groups: HashMap<u32, u32>,
+    names: HashMap<u32, Option<String>>,
+}
+
+impl DataNames {
+    fn new(found: &Measured) -> DataNames {
+        let known = found.keys.iter().filter(|key| key.group != Key::NONE);
+        DataNames {
+            groups: known.map(|key| (key.point.0, key.group)).collect(),
+            names: HashMap::new(),
+        }
+    }
+
+    fn name(&mut self, found: &Measured, point: usize) -> Option<String> {
+        let group = *self.groups.get(&(point as u32))?;
+        let name = || {
+            let name = objects::named(found, group, &HashSet::new()).name;
+            name.split_once(" (").map(|(variable, _)| variable.to_string())
+        };
+        self.names.entry(group).or_insert_with(name).clone()
+    }
 }
 
 /// Of code that is of no file, several instructions may have been at one address: each is a
@@ -98,7 +132,13 @@ fn number_instances(references: &mut [Reference]) {
     }
 }
 
-fn name_function(found: &Measured, module: &Module<'static>, members: &Members, out: &mut [Reference]) {
+fn name_function(
+    found: &Measured,
+    module: &Module<'static>,
+    members: &Members,
+    data: &mut DataNames,
+    out: &mut [Reference],
+) {
     let known = |kind: &Kind| matches!(kind, Kind::Read | Kind::Write);
     let seen: Vec<Seen> = members
         .iter()
@@ -112,9 +152,10 @@ fn name_function(found: &Measured, module: &Module<'static>, members: &Members, 
                 } else {
                     Access::Read
                 },
-                target: first.map_or(Target::Object(None), |first| {
-                    target(first.pc, pc, module, first.address)
-                }),
+                target: match first.map(|first| target(first.pc, pc, module, first.address)) {
+                    Some(Target::Object(None)) | None => Target::Object(same.iter().find_map(|&i| data.name(found, i))),
+                    Some(target) => target,
+                },
                 lowest: first.map(|first| first.address),
             }
         })

@@ -97,6 +97,23 @@ impl Naming<'_> {
     }
 }
 
+/// By composite: which object it is of, by its place among the names.
+pub fn objects_of(found: &Measured) -> (Vec<u32>, Vec<String>) {
+    let busy = objects::busy_calls(found);
+    let mut places: HashMap<u32, u32> = HashMap::new();
+    let mut names = Vec::new();
+    let of = found.keys.iter().map(|key| {
+        *places.entry(key.group).or_insert_with(|| {
+            names.push(match found.groups.get(key.group as usize) {
+                Some(_) => objects::named(found, key.group, &busy).name,
+                None => "[unknown]".to_string(),
+            });
+            names.len() as u32 - 1
+        })
+    });
+    (of.collect(), names)
+}
+
 /// Composites by the rows that they belong to.
 pub struct Grouped {
     pub dimensions: Vec<Dimension>,

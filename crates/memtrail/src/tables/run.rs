@@ -1,10 +1,12 @@
 //! One replay of a recording, and everything the tables need of it.
 use super::args::TableArgs;
 use super::feeders;
+use super::mapped::Mapped;
 use super::names::{Code, Names};
 use super::processes;
 use super::statics::Statics;
 use super::tap::{First, Tap};
+use super::words;
 use crate::dump::{replayed, selection};
 use crate::info::Recording;
 use crate::progress::Progress;
@@ -20,6 +22,7 @@ use memtrail_analyze::placement::Placement;
 use memtrail_analyze::scopes::Scopes;
 use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
 use memtrail_decode::PointInfo;
+use memtrail_explain::map::Map;
 use memtrail_model::{AccessSink, Edge, Kind, Point};
 use memtrail_phases::cut::{Cutter, Unit};
 use memtrail_phases::gather::Gather;
@@ -41,6 +44,8 @@ pub struct Wants {
     pub premature: bool,
     /// Why lines are missed.
     pub classes: bool,
+    /// A map of accesses and misses.
+    pub map: bool,
 }
 
 /// What is made of time.
@@ -107,6 +112,10 @@ pub struct Measured {
     pub first: Vec<Option<First>>,
     pub scopes: Scopes,
     pub names: Rc<Names>,
+    /// By point: what accesses are for that no expression stands for.
+    pub words: Vec<Option<&'static str>>,
+    /// By composite, if it was asked for.
+    pub map: Option<Map>,
     /// Whether objects were asked for, but nothing was noted of any.
     pub unnoted: bool,
     /// Functions that the user says are wrappers.
@@ -185,6 +194,22 @@ fn replay_once(
             ..Options::default()
         },
     )?;
+    if wants.map {
+        let first = first_level(&chosen.hierarchy, Kind::Read);
+        let map = Map::new(&chosen.hierarchy.levels[first]);
+        let mut mapped = Mapped {
+            sink: simulator,
+            map: Some(map),
+        };
+        let mut measured = through(args, by, chosen, placement, &mut mapped, reader, known)?;
+        if args.flush {
+            mapped.sink.flush();
+        }
+        measured.counts = mapped.sink.counts();
+        measured.skipped = mapped.sink.skipped();
+        measured.map = mapped.map;
+        return Ok(measured);
+    }
     let touch = Touch::new(simulator, matches!(over, Over::Sampled { .. }));
     let TaggerFor { mut tagger, statics } = tagged(args, by, touch, &names, known);
     if let Some(placement) = placement {
@@ -497,6 +522,10 @@ impl Measured {
             texts: Rc::new(known.names.clone()),
             processes: processes::names(known),
             ranks: known.ranks.clone(),
+            words: match by.contains(&Dimension::Ref) {
+                true => words::words(known.table.blocks(), known.table.points(), &self.names),
+                false => Vec::new(),
+            },
             ..self
         }
     }
@@ -527,6 +556,8 @@ impl Measured {
             first: Vec::new(),
             scopes: Scopes::new(&[], &[]),
             names,
+            words: Vec::new(),
+            map: None,
             unnoted: false,
             wrappers: Vec::new(),
             texts: Rc::default(),

@@ -51,6 +51,8 @@ impl ReplayedArgs {
             depth: None,
             threshold: 0,
             symbols: self.symbols.clone(),
+            all: false,
+            wide: false,
             json: self.json,
             output: None,
             save: None,

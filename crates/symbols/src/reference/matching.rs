@@ -106,8 +106,19 @@ fn candidates(point: &Point, line: u32, expressions: &[Expression]) -> Candidate
     if !all.is_empty() || !pointed {
         return Candidates { all, named: true };
     }
-    // References, in C++ and Rust, look like what they refer to.
-    let any: [Predicate<'_>; 2] = [Box::new(|e| e.indirect), Box::new(|e| e.pattern.contains('.'))];
+    // References, in C++ and Rust, look like what they refer to. A function often calls what it is
+    // given as its caller does.
+    let called = match &point.data {
+        Data::Object { name, .. } => name.as_deref(),
+        _ => None,
+    };
+    let any: [Predicate<'_>; 3] = [
+        Box::new(move |e| {
+            e.indirect && called.is_some_and(|name| normal(&e.pattern).split(['[', '(', '.']).next() == Some(name))
+        }),
+        Box::new(|e| e.indirect),
+        Box::new(|e| e.pattern.contains('.')),
+    ];
     let all = first(&any);
     Candidates { all, named: false }
 }
