@@ -782,11 +782,7 @@ impl<S: AccessSink> SinkAdapter for Tagger<S> {
     fn adjust(&self, wants: Wants) -> Wants {
         let Dimensions { callpath, object, .. } = self.dimensions;
         Wants {
-            // An object is looked up once for a loop, and for each access of others.
-            loops: match self.placement {
-                Some(_) => None,
-                None => wants.loops.map(|short| if object { 0 } else { short }),
-            },
+            loops: wants.loops.filter(|_| self.placement.is_none()),
             repeats: wants.repeats && self.repeats(),
             flows: wants.flows || callpath || object,
             notes: wants.notes || object,

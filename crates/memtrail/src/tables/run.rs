@@ -11,7 +11,7 @@ use crate::progress::Progress;
 use crate::sim::args::Charge;
 use crate::sim::choose::{choose, Chosen};
 use crate::sim::feed::Feed;
-use crate::sim::progress;
+use crate::sim::{cores, progress};
 use anyhow::bail;
 use memtrail_analyze::calls::Tree;
 use memtrail_analyze::objects::{self, Common, Group};
@@ -23,7 +23,7 @@ use memtrail_decode::PointInfo;
 use memtrail_model::{AccessSink, Edge, Point};
 use memtrail_replay::accesses;
 use memtrail_report::{level_named, Dimension};
-use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
+use memtrail_simulate::{Beside, Hierarchy, LevelCounts, Options, Simulator};
 use memtrail_trace::Known;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -124,18 +124,18 @@ pub fn run_placed(
             ..Options::default()
         },
     )?;
-    let mut tagged = tagged(args, by, simulator, &names, known);
+    let mut tagged = tagged(args, by, Beside::new(simulator, cores()), &names, known);
     if let Some(placement) = placement {
         tagged.tagger = tagged.tagger.with_placement(placement);
     }
     let replayed = replay_through(args, by, tagged.tagger, &names, reader, known)?;
     let mut tagger = replayed.sink;
     if args.flush {
-        tagger.sink().flush();
+        tagger.sink().simulator().flush();
     }
     let measured = Measured {
-        counts: tagger.sink().counts(),
-        skipped: tagger.sink().skipped(),
+        counts: tagger.sink().simulator().counts(),
+        skipped: tagger.sink().simulator().skipped(),
         accesses: replayed.accesses,
         first: replayed.first,
         scopes: Scopes::new(&replayed.edges, &[]),
