@@ -1,6 +1,6 @@
 //! The command line.
-use crate::sampling::args::{BbvArgs, EstimateArgs, SimpointArgs};
 use crate::calibrate::CalibrateArgs;
+use crate::sampling::args::{BbvArgs, EstimateArgs, SimpointArgs};
 use crate::sim::args::{PcRange, SimArgs};
 use crate::stalls::args::StallArgs;
 use crate::tables::args::{EvictorArgs, TableArgs};

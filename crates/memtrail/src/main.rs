@@ -6,8 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod calibrate;
 mod attach;
+mod calibrate;
 mod demo;
 mod doctor;
 mod dump;

@@ -4,7 +4,7 @@ use super::feeders;
 use super::names::{Code, Names};
 use super::processes;
 use super::statics::Statics;
-use super::tap::{First, Tap};
+use super::tap::Tap;
 use crate::dump::{replayed, selection};
 use crate::info::Recording;
 use crate::progress::Progress;
@@ -18,7 +18,7 @@ use memtrail_analyze::objects::{self, Common, Group};
 use memtrail_analyze::patterns::Summary;
 use memtrail_analyze::placement::Placement;
 use memtrail_analyze::scopes::Scopes;
-use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
+use memtrail_analyze::tagger::{Dimensions, FirstAccess, Key, Tagger, Tally};
 use memtrail_decode::PointInfo;
 use memtrail_model::{AccessSink, Edge, Point};
 use memtrail_replay::accesses;
@@ -61,7 +61,7 @@ pub struct Measured {
     pub patterns: Vec<Option<Summary>>,
     pub statics: Statics,
     /// By point: where its first access went, and where the instruction was then.
-    pub first: Vec<Option<First>>,
+    pub first: Vec<Option<FirstAccess>>,
     pub scopes: Scopes,
     pub names: Rc<Names>,
     /// Whether objects were asked for, but nothing was noted of any.
@@ -137,7 +137,6 @@ pub fn run_placed(
         counts: tagger.sink().simulator().counts(),
         skipped: tagger.sink().simulator().skipped(),
         accesses: replayed.accesses,
-        first: replayed.first,
         scopes: Scopes::new(&replayed.edges, &[]),
         statics: tagged.statics,
         ..Measured::by_point(chosen, Vec::new(), known.table.points(), names)
@@ -181,7 +180,6 @@ pub fn tagged<S: AccessSink>(
 /// What is left of a replay.
 pub struct ReplayedInto<S> {
     pub sink: S,
-    pub first: Vec<Option<First>>,
     pub edges: Vec<Edge>,
     pub accesses: u64,
 }
@@ -220,13 +218,8 @@ pub fn replay_through<S: AccessSink>(
     if accesses == 0 {
         bail!("{}: no access was simulated", args.file.display());
     }
-    let (sink, first, edges) = tap.finish();
-    Ok(ReplayedInto {
-        sink,
-        first,
-        edges,
-        accesses,
-    })
+    let (sink, edges) = tap.finish();
+    Ok(ReplayedInto { sink, edges, accesses })
 }
 
 /// Says of call sites whether they lie in a wrapper; `named` are those that the user names.
@@ -290,6 +283,7 @@ impl Measured {
         Measured {
             keys: tagger.keys(),
             tallies: tagger.tallies().collect(),
+            first: tagger.firsts(),
             tree: tagger.calls().tree().clone(),
             patterns: tagger.patterns(&feeders),
             groups: tagger.objects().groups().to_vec(),
