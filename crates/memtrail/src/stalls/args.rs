@@ -82,7 +82,9 @@ impl StallArgs {
             json: self.json,
             output: self.output.clone(),
             save: None,
-            file: self.file.clone().unwrap_or_default(),
+            file: self.file.clone(),
+            live: false,
+            command: Vec::new(),
         }
     }
 }

@@ -17,10 +17,13 @@ pub mod scopes;
 pub mod statics;
 mod tap;
 
+use crate::args::RecordArgs;
 use crate::dump::whole;
-use crate::info::{ending_warning, warn_unless_whole, Recording};
+use crate::info::{ending_warning, open, warn_unless_whole, Recording};
 use crate::input::{save, Input};
+use crate::live;
 use crate::output;
+use crate::record;
 use crate::say;
 use crate::sim::args::Charge;
 use anyhow::{bail, Context};
@@ -99,7 +102,10 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
     }
     output::check(args.output.as_deref())?;
     output::check(args.save.as_deref())?;
-    let (set, whole) = match Input::open(&args.file)? {
+    if args.live {
+        return live(table, args, &by);
+    }
+    let (set, whole) = match Input::open(args.file())? {
         Input::Recording(mut reader) => {
             let (set, whole) = simulated(table, args, &by, &mut reader)?;
             (set, Some(whole))
@@ -110,10 +116,45 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
             (*set, None)
         }
     };
-    save(&set, args.save.as_deref())?;
-    let name = || args.file.display().to_string();
+    show(table, args, &by, &set)?;
+    let Some(whole) = whole else { return Ok(0) };
+    if !args.json {
+        suggest(table, args);
+    }
+    whole
+}
+
+/// Runs a command, and makes the table of what it did when it has ended. Names of calls and objects
+/// need all of it, so it is recorded first, into memory.
+fn live(table: Table, args: &TableArgs, by: &[Dimension]) -> anyhow::Result<u8> {
+    if args.command.is_empty() {
+        bail!("--live needs a command, behind `--`");
+    }
+    let record_args = RecordArgs::of(args.command.clone());
+    let (done, memory) = live::into_memory(&record_args)?;
+    let status = record::finish(&record_args, &done, false)?;
+    let Some(memory) = memory else {
+        // What went wrong has been said.
+        return Ok(status);
+    };
+    let args = &TableArgs {
+        file: Some(memory.path()),
+        ..args.clone()
+    };
+    let (mut set, _) = simulated(table, args, by, &mut open(args.file())?)?;
+    let command = args.command.iter().map(|word| word.to_string_lossy().into_owned());
+    let command = command.collect();
+    set.run.sources = [Source { command, file: None }].into();
+    show(table, args, by, &set)?;
+    Ok(status)
+}
+
+/// Saves and prints what was found.
+fn show(table: Table, args: &TableArgs, by: &[Dimension], set: &ResultSet) -> anyhow::Result<()> {
+    save(set, args.save.as_deref())?;
+    let name = || args.file().display().to_string();
     table.check(set.run.counted).with_context(name)?;
-    let view = View::new(&set, &by, args.sort.into(), args.level.as_deref()).with_context(name)?;
+    let view = View::new(set, by, args.sort.into(), args.level.as_deref()).with_context(name)?;
     let text = match args.json {
         true => format!("{:#}\n", as_json(table, args, &view)),
         false => as_text(table, args, &view),
@@ -122,11 +163,7 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
         say::line(format_args!("some names are missing: {reason}"));
     }
     output::write(args.output.as_deref(), &text)?;
-    let Some(whole) = whole else { return Ok(0) };
-    if !args.json {
-        suggest(table, args);
-    }
-    whole
+    Ok(())
 }
 
 /// Results of a recording, and whether it was whole.
@@ -141,7 +178,7 @@ fn simulated(
     let measured = run::run(args, by, table.wants(), reader, &mut known)?;
     let source = Source {
         command: reader.header().command.clone(),
-        file: Some(args.file.display().to_string()),
+        file: Some(args.file().display().to_string()),
     };
     let run = Run {
         sources: [source].into(),
@@ -198,6 +235,6 @@ fn suggest(table: Table, args: &TableArgs) {
     say::line(format_args!(
         "next: memtrail {next}{} {}",
         args.caches,
-        args.file.display()
+        args.file().display()
     ));
 }

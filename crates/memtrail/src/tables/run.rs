@@ -216,7 +216,7 @@ pub fn replay_through<S: AccessSink>(
     replayed(accesses(reader, known, &selection, &mut feed))?;
     let (tap, accesses) = feed.finish();
     if accesses == 0 {
-        bail!("{}: no access was simulated", args.file.display());
+        bail!("{}: no access was simulated", args.file().display());
     }
     let (sink, edges) = tap.finish();
     Ok(ReplayedInto { sink, edges, accesses })

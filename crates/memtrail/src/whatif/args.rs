@@ -53,7 +53,9 @@ impl ReplayedArgs {
             json: self.json,
             output: None,
             save: None,
-            file: self.file.clone(),
+            file: Some(self.file.clone()),
+            live: false,
+            command: Vec::new(),
         }
     }
 }
