@@ -8,8 +8,10 @@
 //!
 //! Bounds stand beside the ratios, so that a table is also a verdict. `bench sizes` is another
 //! table: what the recordings weigh; and so is `bench record`: how long a user waits for them; and
-//! `bench sim`: how fast caches are simulated; and `bench objects`: what noting allocations adds.
+//! `bench sim`: how fast caches are simulated; `bench objects`: what noting allocations adds; and
+//! `bench answer`: how long a user waits for an answer.
 
+mod answer;
 mod measure;
 mod objects;
 mod record;
@@ -43,6 +45,8 @@ enum Table {
     Sim(sim::Options),
     /// What noting allocations adds
     Objects(record::Options),
+    /// How long a user waits for the answer
+    Answer(record::Options),
 }
 
 /// What the overhead table is made of.
@@ -127,6 +131,7 @@ pub fn run(bench: &Bench) -> Outcome {
         Some(Table::Record(options)) => record::run(options),
         Some(Table::Sim(options)) => sim::run(options),
         Some(Table::Objects(options)) => objects::run(options),
+        Some(Table::Answer(options)) => answer::run(options),
         None => overhead(&bench.overhead),
     }
 }

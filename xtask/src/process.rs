@@ -106,6 +106,8 @@ pub struct Finished {
     pub wall: Duration,
     /// User + system time of the program and of the descendants it waited for.
     pub cpu: Duration,
+    /// The most memory that one of them had at once.
+    pub peak_bytes: u64,
     pub timed_out: bool,
     /// Descendants that outlived the program and the grace period.
     pub leftover_processes: Vec<String>,
@@ -130,6 +132,8 @@ pub fn run(job: &Job) -> Result<Finished, String> {
         status,
         wall,
         cpu,
+        // Linux counts kilobytes.
+        peak_bytes: (usage.ru_maxrss as u64) << 10,
         timed_out,
         leftover_processes,
         leftover_shm,

@@ -68,9 +68,9 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// An access to an object.
+    /// An access to an object. Returns the step to it, 0 for the first.
     #[inline]
-    pub fn access(&mut self, addr: u64, object: u32) {
+    pub fn access(&mut self, addr: u64, object: u32) -> i64 {
         let stride = addr.wrapping_sub(self.last) as i64;
         self.last = addr;
         self.hops += u64::from(object != self.object);
@@ -79,13 +79,23 @@ impl Walk {
         let first = &mut self.counters[0];
         if first.stride == stride && first.count > 0 {
             first.count += 1;
-            return;
+            return stride;
         }
         if self.accesses == 1 {
             self.hops = 0;
-            return;
+            return 0;
         }
         self.count(stride, 1);
+        stride
+    }
+
+    /// Accesses that were all the same step apart from each other and from the last one, `hops` of
+    /// them to other objects; the last went to an address of an object.
+    pub fn go(&mut self, last: u64, stride: i64, accesses: u64, hops: u64, object: u32) {
+        self.accesses += accesses;
+        self.hops += hops;
+        self.count(stride, accesses);
+        (self.last, self.object) = (last, object);
     }
 
     /// Accesses to one object that are evenly apart, at least one.
@@ -266,9 +276,9 @@ mod tests {
 
     fn walk(accesses: impl IntoIterator<Item = (u64, u32)>) -> Walk {
         let mut walk = Walk::default();
-        accesses
-            .into_iter()
-            .for_each(|(addr, object)| walk.access(addr, object));
+        accesses.into_iter().for_each(|(addr, object)| {
+            walk.access(addr, object);
+        });
         walk
     }
 
@@ -400,7 +410,9 @@ mod tests {
             let mut whole = walk([(1, 1), (7, 1), (90, 2)]);
             let mut single = whole;
             whole.run(addr, stride, accesses, 2);
-            (0..accesses).for_each(|i| single.access(addr.wrapping_add(i.wrapping_mul(stride)), 2));
+            for i in 0..accesses {
+                single.access(addr.wrapping_add(i.wrapping_mul(stride)), 2);
+            }
             assert_eq!(whole, single);
         }
     }

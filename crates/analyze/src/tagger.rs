@@ -9,7 +9,8 @@
 //!
 //! **Fast** because of what accesses have in common: all of a batch have one thread and one node,
 //! and a point mostly accesses the object that it accessed last; then the composite is also the
-//! last one. What a thread does between two calls is little, so that tagged accesses are collected
+//! last one, and if the step is the last one, too, the access is counted at its point, in one line
+//! of the cache, and added up when something changes ([`Site`]). What a thread does between two calls is little, so that tagged accesses are collected
 //! and handed on in larger batches than they come.
 //!
 //! **Loops** are handed on whole if each access of the body stays in one object and the sink takes
@@ -109,13 +110,12 @@ struct Doer {
     process: u32,
 }
 
-/// A composite, and the last object it accessed.
+/// A composite and its walker.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     key: Key,
     composite: u32,
     walker: u32,
-    object: u32,
 }
 
 impl Known {
@@ -131,17 +131,73 @@ impl Known {
         },
         composite: 0,
         walker: 0,
+    };
+}
+
+/// What a reference point did last, and what it did since that was added up. A line of the cache:
+/// most accesses of a point go on as the one before, and need nothing else.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Site {
+    /// Where it was.
+    last: u64,
+    /// The step of the accesses that are not added up, and how many of them went from one object to
+    /// another.
+    stride: i64,
+    steps: u32,
+    hops: u32,
+    /// Accesses of the usual kind and size that are not added up.
+    times: u32,
+    /// See [`usual`].
+    usual: u32,
+    composite: u32,
+    walker: u32,
+    object: u32,
+    // What the composite stands for.
+    group: u32,
+    node: u32,
+    thread: u32,
+    process: u32,
+}
+
+impl Site {
+    const NOTHING: Site = Site {
+        last: 0,
+        stride: 0,
+        steps: 0,
+        hops: 0,
+        times: 0,
+        usual: 0,
+        composite: 0,
+        walker: 0,
         object: UNKNOWN,
+        group: Key::NONE,
+        node: Key::NONE,
+        // No thread has this number.
+        thread: Key::NONE - 1,
+        process: Key::NONE,
     };
 
     /// Whether the point has this composite.
     #[inline]
     fn is(&self, group: u32, by: &Doer) -> bool {
-        (self.key.node == by.node)
-            & (self.key.group == group)
-            & (self.key.thread == by.thread)
-            & (self.key.process == by.process)
+        (self.node == by.node) & (self.group == group) & (self.thread == by.thread) & (self.process == by.process)
     }
+
+    fn is_new(&self) -> bool {
+        self.thread == Site::NOTHING.thread
+    }
+}
+
+const _: () = assert!(size_of::<Site>() == 64);
+
+/// The first access of a reference point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstAccess {
+    /// What it accessed.
+    pub address: u64,
+    /// Where the instruction was.
+    pub pc: u64,
 }
 
 /// What is known of a composite. There may be millions, and nearly all their accesses are of one
@@ -227,7 +283,7 @@ const CACHE: u32 = 14;
 #[derive(Debug, Default)]
 struct Composites {
     keys: Numbers,
-    /// Of the accesses that come. All that is in `last` and `cache` is of this phase.
+    /// Of the accesses that come. All that is in `sites` and `cache` is of this phase.
     phase: u32,
     records: Vec<Record>,
     /// What is of another kind or size than usual, by composite.
@@ -236,66 +292,141 @@ struct Composites {
     walkers: Numbers,
     walks: Vec<Walk>,
     /// What a point did last; by point + 1: [`Point::NONE`] is the first.
-    last: Vec<Known>,
+    sites: Vec<Site>,
+    /// By point + 1.
+    firsts: Vec<Option<FirstAccess>>,
     /// Where a point does not do the same as last time, it mostly does what it did before: by a
     /// hash of the key.
     cache: Vec<Known>,
+    /// Accesses since all sites were added up.
+    fresh: u64,
 }
+
+/// All sites are added up after this number of accesses: their counters are small.
+const MOST_FRESH: u64 = 1 << 31;
 
 impl Composites {
     /// Another phase begins. Forgetting what was last costs less than to compare phases at each
     /// access.
     fn set_phase(&mut self, phase: u32) {
+        self.settle_all();
         self.phase = phase;
-        self.last.fill(Known::NOTHING);
+        self.sites.fill(Site::NOTHING);
         self.cache.fill(Known::NOTHING);
+    }
+
+    /// Where a point's site is; there is one from then on.
+    #[inline]
+    fn place(&mut self, point: Point) -> usize {
+        let at = point.0.wrapping_add(1) as usize;
+        if at >= self.sites.len() {
+            self.make_place(at);
+        }
+        at
+    }
+
+    #[cold]
+    fn make_place(&mut self, at: usize) {
+        self.sites.resize(at + 1, Site::NOTHING);
+        self.cache.resize(1 << CACHE, Known::NOTHING);
     }
 
     /// The last object that a point accessed.
     #[inline]
     fn hint(&self, point: Point) -> u32 {
-        let last = self.last.get(point.0.wrapping_add(1) as usize);
-        last.map_or(UNKNOWN, |last| last.object)
+        let site = self.sites.get(point.0.wrapping_add(1) as usize);
+        site.map_or(UNKNOWN, |site| site.object)
     }
 
-    /// The composite of an access to an object, and its walker.
-    #[inline]
-    fn of(&mut self, point: Point, object: u32, group: u32, by: &Doer) -> (u32, u32) {
-        match self.last.get_mut(point.0.wrapping_add(1) as usize) {
-            Some(last) if last.is(group, by) => {
-                last.object = object;
-                (last.composite, last.walker)
-            }
-            _ => {
-                let key = Key {
-                    point,
-                    node: by.node,
-                    group,
-                    thread: by.thread,
-                    process: by.process,
-                    phase: self.phase,
-                };
-                self.another(key, object)
-            }
+    /// Adds up what a site has not yet.
+    fn settle(&mut self, at: usize) {
+        let site = &mut self.sites[at];
+        if site.steps > 0 {
+            let walk = &mut self.walks[site.walker as usize];
+            walk.go(site.last, site.stride, site.steps.into(), site.hops.into(), site.object);
         }
+        if site.times > 0 {
+            self.records[site.composite as usize].times += u64::from(site.times);
+        }
+        (site.steps, site.hops, site.times) = (0, 0, 0);
     }
 
-    /// Another than the point's last one.
-    fn another(&mut self, key: Key, object: u32) -> (u32, u32) {
-        let at = key.point.0.wrapping_add(1) as usize;
-        if at >= self.last.len() {
-            self.last.resize(at + 1, Known::NOTHING);
-            self.cache.resize(1 << CACHE, Known::NOTHING);
+    fn settle_all(&mut self) {
+        (0..self.sites.len()).for_each(|at| self.settle(at));
+        self.fresh = 0;
+    }
+
+    /// Has the site count for this composite; returns that and the walker.
+    fn switch(&mut self, at: usize, group: u32, by: &Doer) -> (u32, u32) {
+        let site = &self.sites[at];
+        if site.is(group, by) {
+            return (site.composite, site.walker);
         }
+        self.settle(at);
+        let key = Key {
+            point: Point((at as u32).wrapping_sub(1)),
+            node: by.node,
+            group,
+            thread: by.thread,
+            process: by.process,
+            phase: self.phase,
+        };
         let cached = (key.hash() >> (64 - CACHE)) as usize;
         let mut known = self.cache[cached];
         if known.key != key {
             known = self.number(key);
+            self.cache[cached] = known;
         }
-        known.object = object;
-        self.cache[cached] = known;
-        self.last[at] = known;
+        self.sites[at] = Site {
+            usual: self.records[known.composite as usize].usual,
+            composite: known.composite,
+            walker: known.walker,
+            group,
+            node: by.node,
+            thread: by.thread,
+            process: by.process,
+            ..Site::NOTHING
+        };
         (known.composite, known.walker)
+    }
+
+    /// Remembers an access if it is the point's first.
+    fn see(&mut self, at: usize, address: u64, pc: u64) {
+        if self.sites[at].is_new() {
+            if self.firsts.len() <= at {
+                self.firsts.resize(at + 1, None);
+            }
+            self.firsts[at].get_or_insert(FirstAccess { address, pc });
+        }
+    }
+
+    /// The composite of accesses of a loop to an object, and its walker, which the site has nothing
+    /// to add to.
+    fn of(&mut self, point: Point, object: u32, group: u32, by: &Doer) -> (u32, u32) {
+        let at = self.place(point);
+        let found = self.switch(at, group, by);
+        self.settle(at);
+        let site = &mut self.sites[at];
+        // Where the walker is after the loop is not known here: the next access asks.
+        (site.object, site.usual) = (object, 0);
+        found
+    }
+
+    /// An access that does not go on as the one before; returns its composite.
+    #[inline(never)]
+    fn another(&mut self, at: usize, access: &Access, walks: Option<u32>, (group, by): (u32, &Doer)) -> u32 {
+        self.see(at, access.addr, access.pc);
+        let (composite, walker) = self.switch(at, group, by);
+        self.settle(at);
+        self.count(composite, access.kind, access.size, 1);
+        let site = &mut self.sites[at];
+        site.usual = self.records[composite as usize].usual;
+        if let Some(object) = walks {
+            let walk = &mut self.walks[walker as usize];
+            let stride = walk.access(access.addr, object);
+            (site.last, site.object, site.stride) = (access.addr, object, stride);
+        }
+        composite
     }
 
     #[cold]
@@ -318,12 +449,7 @@ impl Composites {
                 self.walks.push(Walk::default());
             }
         }
-        Known {
-            key,
-            composite,
-            walker,
-            object: UNKNOWN,
-        }
+        Known { key, composite, walker }
     }
 
     #[inline]
@@ -451,8 +577,14 @@ impl<S: AccessSink> Tagger<S> {
         self.composites.keys.get_index(id as usize).copied()
     }
 
+    /// By reference point: its first access.
+    pub fn firsts(&self) -> Vec<Option<FirstAccess>> {
+        self.composites.firsts.iter().skip(1).copied().collect()
+    }
+
     /// By composite.
-    pub fn tallies(&self) -> impl ExactSizeIterator<Item = Tally> + '_ {
+    pub fn tallies(&mut self) -> impl ExactSizeIterator<Item = Tally> + '_ {
+        self.composites.settle_all();
         (0..self.composites.records.len()).map(|composite| self.composites.tally(composite as u32))
     }
 
@@ -468,13 +600,15 @@ impl<S: AccessSink> Tagger<S> {
 
     /// Reference points of which it would help to know what their addresses come from, with
     /// repetitions.
-    pub fn unexplained(&self) -> impl Iterator<Item = Point> + '_ {
+    pub fn unexplained(&mut self) -> impl Iterator<Item = Point> + '_ {
+        self.composites.settle_all();
         let unexplained = self.walkers().filter(|walker| !walker.walk.is_explained());
         unexplained.map(|walker| walker.point)
     }
 
     /// The access patterns, by group of objects.
-    pub fn patterns(&self, feeders: &Feeders) -> Vec<Option<Summary>> {
+    pub fn patterns(&mut self, feeders: &Feeders) -> Vec<Option<Summary>> {
+        self.composites.settle_all();
         let walkers: Vec<Walker<'_>> = self.walkers().collect();
         let mut walks: Vec<Vec<(&Walk, bool)>> = Vec::new();
         for (walker, is_indirect) in walkers.iter().zip(indirect(&walkers, feeders)) {
@@ -598,20 +732,36 @@ impl<S: AccessSink> Tagger<S> {
             false => 0,
         };
         objects.now += (batch.len() - fetches) as u64;
+        composites.fresh += batch.len() as u64;
+        if composites.fresh > MOST_FRESH {
+            composites.settle_all();
+        }
         waiting.extend(batch.iter().map(move |access| {
-            let (object, group) = match OBJECTS {
-                true => {
-                    let object = objects.find_any(space, access.addr, [composites.hint(access.point), *recent]);
-                    *recent = object;
-                    (object, objects.group_of(object))
-                }
-                false => (UNKNOWN, Key::NONE),
-            };
-            let (composite, walker) = composites.of(access.point, object, group, &by);
-            composites.count(composite, access.kind, access.size, 1);
-            if OBJECTS && access.kind != Kind::Fetch {
-                composites.walks[walker as usize].access(access.addr, object);
+            let at = composites.place(access.point);
+            let site = &composites.sites[at];
+            let (mut object, mut group) = (UNKNOWN, Key::NONE);
+            if OBJECTS {
+                object = objects.find_any(space, access.addr, [site.object, *recent]);
+                *recent = object;
+                group = objects.group_of(object);
             }
+            let walks = OBJECTS && access.kind != Kind::Fetch;
+            let stride = access.addr.wrapping_sub(site.last) as i64;
+            let goes_on = site.is(group, &by)
+                & (site.usual == usual(access.kind, access.size))
+                & (!walks | (stride == site.stride));
+            let composite = match goes_on && site.usual != 0 {
+                true => {
+                    let site = &mut composites.sites[at];
+                    site.times += 1;
+                    site.steps += u32::from(walks);
+                    site.hops += u32::from(walks & (object != site.object));
+                    site.last = access.addr;
+                    site.object = object;
+                    site.composite
+                }
+                false => composites.another(at, access, walks.then_some(object), (group, &by)),
+            };
             Access {
                 point: Point(composite),
                 ..*access
@@ -649,6 +799,8 @@ impl<S: AccessSink> Tagger<S> {
                 }
                 false => (UNKNOWN, Key::NONE),
             };
+            let at = self.composites.place(access.point);
+            self.composites.see(at, access.addr, access.pc);
             let (composite, walker) = self.composites.of(access.point, object, group, &by);
             objects.push((object, walker));
             self.body.push(LoopAccess {
@@ -812,11 +964,7 @@ impl<S: AccessSink> SinkAdapter for Tagger<S> {
     fn adjust(&self, wants: Wants) -> Wants {
         let Dimensions { callpath, object, .. } = self.dimensions;
         Wants {
-            // An object is looked up once for a loop, and for each access of others.
-            loops: match self.placement {
-                Some(_) => None,
-                None => wants.loops.map(|short| if object { 0 } else { short }),
-            },
+            loops: wants.loops.filter(|_| self.placement.is_none()),
             repeats: wants.repeats && self.repeats(),
             flows: wants.flows || callpath || object,
             notes: wants.notes || object,

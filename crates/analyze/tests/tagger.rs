@@ -329,7 +329,7 @@ proptest! {
             play(&steps, &mut tagger);
             tagger
         };
-        let (whole, single) = (of(true), of(false));
+        let (mut whole, mut single) = (of(true), of(false));
         prop_assert_eq!(whole.keys(), single.keys());
         prop_assert!(whole.tallies().eq(single.tallies()));
         prop_assert_eq!(whole.patterns(&Default::default()), single.patterns(&Default::default()));

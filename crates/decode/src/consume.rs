@@ -292,7 +292,7 @@ impl<'x, S: AccessSink> Expander<'x, S> {
 
     /// `trips` iterations, which are no longer in the limit.
     fn iterations(&mut self, thread: Thread, mut trips: u64, body: &mut [LoopAccess]) {
-        if self.wants.loops.is_some() {
+        if self.wants.loops.is_some_and(|short| trips > short) {
             let taken = self
                 .flush()
                 .event(Event::Loop(LoopRun { thread, trips, body }))
@@ -562,6 +562,14 @@ impl<S: AccessSink> Consumer for Expander<'_, S> {
             Some(insn) => self.follower.left(block, insn),
             None => self.follower.lost(),
         }
+    }
+
+    fn is_calm(&self) -> bool {
+        self.follower.is_calm()
+    }
+
+    fn went(&mut self, index: u32, block: &Block, left: Option<u16>) {
+        self.follower.went(index, block, left);
     }
 
     #[inline]

@@ -135,6 +135,14 @@ pub trait Consumer {
     /// The block entered last was left before its end: through its instruction so and so, or else
     /// in mid-air.
     fn leaves(&mut self, _block: &Block, _branch: Option<u16>) {}
+    /// Whether nothing is to be told of the next block when it begins, nor of any block that has no
+    /// bends and is entered after a jump: then [`Consumer::went`] of the last of them is enough.
+    fn is_calm(&self) -> bool {
+        false
+    }
+    /// Blocks of which nothing was to be told were executed; this was the last of them, left
+    /// through the instruction `left` or at its end.
+    fn went(&mut self, _index: u32, _block: &Block, _left: Option<u16>) {}
     /// Whether [`Consumer::bend`] is wanted for this block, which was entered last.
     fn bends(&self, _block: &Block) -> bool {
         false

@@ -276,6 +276,25 @@ impl Follower {
         (flow.filter(|_| self.flows), edge)
     }
 
+    /// Whether the next block is entered without anything to tell, whichever it is.
+    #[inline]
+    pub fn is_calm(&self) -> bool {
+        !self.edges && self.last.is_none_or(|last| last.turn == Turn::None)
+    }
+
+    /// A block was executed, and there was nothing to tell when it began.
+    #[inline]
+    pub fn went(&mut self, index: u32, block: &Block, left: Option<u16>) {
+        self.last = Some(Last {
+            index,
+            stretch: block.end,
+            turn: block.turn,
+        });
+        if let Some(insn) = left {
+            self.left(block, insn);
+        }
+    }
+
     /// The way from the end of the block begun last to its beginning, if it is new.
     pub fn around(&mut self, block: &Block) -> Option<Edge> {
         let last = self.last?;

@@ -13,6 +13,7 @@
 //! short.
 use crate::columns::Columns;
 use crate::decode::{Consumer, ThreadDecoder};
+use crate::follow::Turn;
 use crate::linear::{begin, capture, wanted, Body, Exit, Recipes, NO_RECIPE};
 use crate::table::Table;
 use crate::work::{Slots, SLOTS, USABLE};
@@ -49,6 +50,10 @@ struct Kind {
     left: bool,
     /// It may tell that the record before it was cut short.
     cuts: bool,
+    /// There are calls, returns or changes of stacks among its accesses.
+    bends: bool,
+    /// What it ended with may be one of these: the next record tells.
+    turns: bool,
     /// If it is nothing but linear forms: see [`expand_plain`].
     way: Way,
 }
@@ -112,6 +117,8 @@ const OTHER: Kind = Kind {
     steady: false,
     left: false,
     cuts: false,
+    bends: false,
+    turns: false,
     way: Way::Other,
 };
 
@@ -130,10 +137,18 @@ fn block(table: &Table, head: u64, values: usize) -> Option<Kind> {
     };
     let recipe = table.recipes().get(hot.block)?;
     let exit = table.recipes().exit(recipe, hot);
+    let block = &table.blocks()[hot.block as usize];
+    let bends = |exit: &Exit| block.bends.iter().any(|b| b.insn <= exit.insn && !b.stays());
+    let turn = |exit: &Exit| match block.side(exit.insn).filter(|_| kind.left) {
+        Some(side) => Turn::at(&block.plan, exit.insn, &side.rsp),
+        None => block.turn,
+    };
     Some(match exit.filter(|_| values <= USABLE - FIRST as usize) {
         Some(&exit) => Kind {
             body: recipe.body,
             exit,
+            bends: bends(&exit),
+            turns: turn(&exit) != Turn::None,
             way: match recipe.body {
                 Body { affine: true, .. } if !kind.left => Way::Whole,
                 Body { ready: false, .. } => Way::Other,
@@ -150,15 +165,18 @@ fn block(table: &Table, head: u64, values: usize) -> Option<Kind> {
 
 /// What became of plain records.
 struct Expanded {
+    /// The number of the last one's kind.
+    last: Option<u32>,
     records: usize,
     values: usize,
     accesses: usize,
 }
 
 /// Expands plain records, which are most, as far as there is room for their accesses. It is a
-/// function by itself so that all it needs is in registers.
+/// function by itself so that all it needs is in registers. `FOLLOW`: only as long as nothing is to
+/// be told of calls and returns, whether among the accesses of a record or before the next one.
 #[inline(never)]
-fn expand_plain(
+fn expand_plain<const FOLLOW: bool>(
     thread: Thread,
     recipes: &Recipes,
     records: &Records<'_>,
@@ -169,6 +187,7 @@ fn expand_plain(
 ) -> Expanded {
     let kinds = records.what.kinds.as_slice();
     let rooms = room.len();
+    let mut last = None;
     let (mut left, mut values, mut room) = (records.kinds, records.values, room);
     // What follows the last one is not known.
     while let [first, second, ..] = *left {
@@ -178,7 +197,7 @@ fn expand_plain(
         let (body, exit) = (&kind.body, &kind.exit);
         let (each, accesses) = (usize::from(kind.values), usize::from(exit.accesses));
         let fits = each <= values.len() && accesses <= room.len();
-        if !fits || after.cuts {
+        if !fits || after.cuts || FOLLOW && kind.bends {
             break;
         }
         // Records, and executions.
@@ -195,7 +214,7 @@ fn expand_plain(
             Way::Later if *in_loop == Some(kind.block) => {
                 if kind.left {
                     *in_loop = None;
-                } else {
+                } else if !FOLLOW || !kind.turns {
                     // What follows the last one of them may cut it.
                     n = left.iter().take_while(|&&k| k == first).count();
                     let last = left.get(n).and_then(|&k| kinds.get(k as usize));
@@ -224,8 +243,15 @@ fn expand_plain(
         left = &left[n..];
         values = &values[n * each..];
         room = &mut room[times * accesses..];
+        if FOLLOW {
+            last = Some(first);
+            if kind.turns {
+                break;
+            }
+        }
     }
     Expanded {
+        last,
         records: records.kinds.len() - left.len(),
         values: records.values.len() - values.len(),
         accesses: rooms - room.len(),
@@ -274,14 +300,18 @@ impl ThreadDecoder {
         let mut next = kind(0);
         // What follows the last one is not known.
         while let (Some(first), 0..AT_ONCE) = (next, taken) {
-            if !FETCH && !following && first.way != Way::Other {
+            if !FETCH && first.way != Way::Other && (!following || consumer.is_calm()) {
                 let rest = Records {
                     kinds: &records.kinds[taken..records.kinds.len().min(AT_ONCE)],
                     values,
                     what: records.what,
                 };
                 let room = consumer.room(self.thread);
-                let plain = expand_plain(
+                let expand = match following {
+                    true => expand_plain::<true>,
+                    false => expand_plain::<false>,
+                };
+                let plain = expand(
                     self.thread,
                     recipes,
                     &rest,
@@ -291,6 +321,10 @@ impl ThreadDecoder {
                     room,
                 );
                 consumer.filled(plain.accesses);
+                if let Some(last) = plain.last.map(|last| &kinds[last as usize]) {
+                    let block = &table.blocks()[last.block as usize];
+                    consumer.went(last.block, block, last.left.then_some(last.exit.insn));
+                }
                 values = &values[plain.values..];
                 words += (plain.records + plain.values) as u64;
                 taken += plain.records;

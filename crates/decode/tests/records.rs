@@ -15,6 +15,7 @@ struct All {
     told: Vec<Told>,
     fetches: bool,
     flows: bool,
+    edges: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ impl AccessSink for All {
         Wants {
             fetches: self.fetches,
             flows: self.flows,
-            edges: self.flows,
+            edges: self.edges,
             ..Wants::default()
         }
     }
@@ -138,10 +139,11 @@ fn records_give_what_their_words_give() {
         program.table.number_fetches();
         let (table, words) = (&program.table, program.words());
         let all = numbered(table, &words);
-        for (fetches, flows) in [(false, false), (true, false), (false, true), (true, true)] {
+        for wants in 0..8 {
             let sink = All {
-                fetches,
-                flows,
+                fetches: wants & 1 != 0,
+                flows: wants & 2 != 0,
+                edges: wants & 4 != 0,
                 ..All::default()
             };
             let (expected, state) = by_words(table, &words, sink.clone(), u64::MAX);

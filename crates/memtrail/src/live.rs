@@ -18,7 +18,7 @@ use crate::say;
 use anyhow::Context;
 use memtrail_collect::MemoryFile;
 use memtrail_decode::{Block, Message, Piece, Sink};
-use memtrail_model::{AccessSink, Thread};
+use memtrail_model::{Access, AccessSink, Thread};
 use memtrail_plan::XsaveTable;
 use memtrail_replay::drain;
 use memtrail_replay::{Live, Lived};
@@ -58,6 +58,8 @@ struct Recording<S> {
 
 struct Early<S: AccessSink + Send + 'static> {
     memory: MemoryFile,
+    /// Of the recording, as long as it stays one.
+    most_bytes: u64,
     stage: Stage<S>,
 }
 
@@ -110,7 +112,7 @@ impl<S: AccessSink + Send + 'static> Sink for Early<S> {
         self.next()?.records(piece)?;
         if let Stage::Recording(recording) = &mut self.stage {
             recording.progress.add(piece.accesses, None);
-            if recording.pipeline.written() > MOST_BYTES {
+            if recording.pipeline.written() > self.most_bytes {
                 self.go_live()?;
             }
         }
@@ -132,6 +134,31 @@ pub fn run<S: AccessSink + Send + 'static>(
     args: &RecordArgs,
     sink: impl FnOnce(i32) -> S,
 ) -> anyhow::Result<(Done, Option<Ran<S>>)> {
+    run_until(args, MOST_BYTES, sink)
+}
+
+/// Ignores everything.
+struct Nobody;
+
+impl AccessSink for Nobody {
+    fn accesses(&mut self, _batch: &[Access]) {}
+}
+
+/// Runs a command and records it into memory, however much that is.
+pub fn into_memory(args: &RecordArgs) -> anyhow::Result<(Done, Option<MemoryFile>)> {
+    let (done, ran) = run_until(args, u64::MAX, |_| Nobody)?;
+    let memory = ran.and_then(|ran| match ran {
+        Ran::Recorded(memory) => Some(memory),
+        Ran::Told(_) => None,
+    });
+    Ok((done, memory))
+}
+
+fn run_until<S: AccessSink + Send + 'static>(
+    args: &RecordArgs,
+    most_bytes: u64,
+    sink: impl FnOnce(i32) -> S,
+) -> anyhow::Result<(Done, Option<Ran<S>>)> {
     let memory = MemoryFile::create(c"memtrail-recording").context("cannot record into memory")?;
     let file = memory.0.try_clone().context("cannot record into memory")?;
     let (session, held) = record::prepare(args)?;
@@ -147,6 +174,7 @@ pub fn run<S: AccessSink + Send + 'static>(
     };
     let mut early = Early {
         memory,
+        most_bytes,
         stage: Stage::Recording(Box::new(recording)),
     };
     let target = held.exec()?;

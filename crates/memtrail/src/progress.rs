@@ -15,6 +15,10 @@ const AFTER: Duration = Duration::from_millis(1000);
 const TIMES_A_SECOND: u8 = 4;
 const EVERY: Duration = Duration::from_millis(1000 / TIMES_A_SECOND as u64);
 
+/// Accesses between two looks at the clock, at least: a look takes as long as simulating ten of
+/// them, and where loops are short there are a few between two hand-overs.
+const PER_LOOK: u64 = 1 << 18;
+
 /// The line that is up, if any.
 static UP: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
@@ -23,6 +27,8 @@ static UP: Mutex<Option<ProgressBar>> = Mutex::new(None);
 pub struct Progress {
     begin: Instant,
     next: Duration,
+    /// That came since the clock was looked at last.
+    fresh: u64,
     accesses: Arc<AtomicU64>,
     /// The target, if there is one.
     pid: Option<i32>,
@@ -35,6 +41,7 @@ impl Progress {
         Progress {
             begin: Instant::now(),
             next: AFTER,
+            fresh: 0,
             accesses: Arc::default(),
             pid: None,
             total: None,
@@ -56,8 +63,19 @@ impl Progress {
     }
 
     /// `accesses` more came; `written` bytes are in the file.
+    #[inline]
     pub fn add(&mut self, accesses: u64, written: Option<u64>) {
-        let accesses = self.accesses.fetch_add(accesses, Relaxed) + accesses;
+        self.fresh += accesses;
+        if self.fresh >= PER_LOOK || written.is_some() {
+            self.look(written);
+        }
+    }
+
+    /// Shows how far it is, if it is time for that.
+    #[cold]
+    fn look(&mut self, written: Option<u64>) {
+        let fresh = std::mem::take(&mut self.fresh);
+        let accesses = self.accesses.fetch_add(fresh, Relaxed) + fresh;
         let now = self.begin.elapsed();
         if now < self.next {
             return;

@@ -820,3 +820,36 @@ fn what_saved_results_lack_is_named() {
         &format!("the results are cut off after line {lines}: the last line is missing"),
     );
 }
+
+/// Tables of a command that is run are those of its recording, and it ends as the command does.
+#[test]
+fn tables_live_are_as_recorded() {
+    let dir = tempdir().unwrap();
+    let script = "i=0; while [ $i -lt 300 ]; do i=$((i+1)); done";
+    let run = |args: &[&str]| {
+        let mut setarch = std::process::Command::new("setarch");
+        let command = setarch.arg("-R").arg(env!("CARGO_BIN_EXE_memtrail")).args(args);
+        let output = command
+            .args(["--", "sh", "-c", script])
+            .current_dir(dir.path())
+            .output();
+        let output = output.expect("util-linux is everywhere");
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        output.stdout
+    };
+    run(&["record", "-f", "-o", "t.mtr"]);
+    for table in ["refs", "objects", "lines"] {
+        let options = [table, "--json", "--cache", "L1=32K", "--cache", "L2=256K"];
+        let recorded = json(&dir, &[&options[..], &["t.mtr"]].concat());
+        let mut live: Value = serde_json::from_slice(&run(&[&options[..], &["--live"]].concat())).unwrap();
+        assert_eq!(live["file"], Value::Null);
+        live["file"] = "t.mtr".into();
+        assert!(live == recorded, "{table}: {recorded}\n{live}");
+    }
+    let ends = memtrail(
+        &dir,
+        &["refs", "--cache", "L1=32K", "--live", "--", "sh", "-c", "exit 7"],
+    );
+    assert_eq!(ends.status.code(), Some(7), "{}", stderr(&ends));
+    fails(&dir, &["refs", "--live"], "--live needs a command, behind `--`");
+}

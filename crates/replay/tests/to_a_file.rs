@@ -40,6 +40,7 @@ fn a_disk_that_fills_up_does_not_stop_the_target() {
     let session = Session::create(&options).unwrap();
     let xsave = xsave_table();
     let mut header = Header {
+        ranks: Default::default(),
         command: vec!["sh".into()],
         pid: 0,
         probes: Probes::Loop as u32,

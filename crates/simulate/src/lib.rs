@@ -10,6 +10,7 @@
 //! references are numbers here.
 #![forbid(unsafe_code)]
 
+mod beside;
 pub mod config;
 mod counts;
 mod draft;
@@ -23,6 +24,7 @@ pub mod short;
 pub mod spec;
 pub mod sweep;
 
+pub use beside::Beside;
 pub use config::{ConfigError, Hierarchy, Level};
 pub use counts::{Classes, LevelCounts, PointCounts, Requests, Traffic};
 pub use draft::{parse_size, show_size};

@@ -1,7 +1,7 @@
 //! The options of `memtrace`.
 use crate::args::PartArgs;
 use crate::sim::args::CacheArgs;
-use crate::tables::args::{bytes, SortBy, SymbolArgs, TableArgs};
+use crate::tables::args::{bytes, SymbolArgs, TableArgs};
 use clap::{Args as ArgGroup, ValueEnum};
 use std::path::PathBuf;
 
@@ -69,27 +69,14 @@ impl MemtraceArgs {
     /// As the tables have it.
     pub fn table(&self) -> TableArgs {
         TableArgs {
-            all: false,
-            wide: false,
-            phase: None,
-            caches: self.caches.clone(),
-            by: Vec::new(),
-            sort: SortBy::Misses,
-            top: None,
-            level: None,
-            flush: false,
             part: self.part.clone(),
             limit: self.limit,
             functions: self.functions.clone(),
-            pcs: Vec::new(),
             wrappers: self.wrappers.clone(),
-            depth: None,
             threshold: self.threshold,
-            symbols: self.symbols.clone(),
             json: self.json,
             output: self.output.clone(),
-            save: None,
-            file: self.file.clone(),
+            ..TableArgs::of(&self.file, &self.caches, &self.symbols)
         }
     }
 }

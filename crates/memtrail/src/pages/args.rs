@@ -1,7 +1,7 @@
 //! The options of `pages`.
 use crate::args::PartArgs;
 use crate::sim::args::CacheArgs;
-use crate::tables::args::{bytes, dimension, SortBy, SymbolArgs, TableArgs};
+use crate::tables::args::{bytes, dimension, SymbolArgs, TableArgs};
 use clap::Args as ArgGroup;
 use memtrail_paging::PageSize;
 use memtrail_report::Dimension;
@@ -84,27 +84,15 @@ impl PagesArgs {
     /// As the tables have it.
     pub fn table(&self, file: PathBuf) -> TableArgs {
         TableArgs {
-            all: false,
-            wide: false,
-            phase: None,
-            caches: self.caches.clone(),
-            by: Vec::new(),
-            sort: SortBy::Misses,
             top: self.top,
-            level: None,
-            flush: false,
             part: self.part.clone(),
             limit: self.limit,
             functions: self.functions.clone(),
-            pcs: Vec::new(),
             wrappers: self.wrappers.clone(),
-            depth: None,
             threshold: self.threshold,
-            symbols: self.symbols.clone(),
             json: self.json,
             output: self.output.clone(),
-            save: None,
-            file,
+            ..TableArgs::of(&file, &self.caches, &self.symbols)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The options of `phases`.
 use crate::args::PartArgs;
 use crate::sim::args::{CacheArgs, PcRange};
-use crate::tables::args::{bytes, SortBy, SymbolArgs, TableArgs};
+use crate::tables::args::{bytes, SymbolArgs, TableArgs};
 use clap::{Args as ArgGroup, ValueEnum};
 use memtrail_phases::cut::Unit;
 use memtrail_phases::{ChoiceOptions, Percentile, PhaseOptions};
@@ -118,27 +118,18 @@ impl PhasesArgs {
     /// What a table of the same accesses in the same caches would be asked for.
     pub fn table(&self) -> TableArgs {
         TableArgs {
-            all: false,
-            wide: false,
-            caches: self.caches.clone(),
-            by: Vec::new(),
-            sort: SortBy::Misses,
             top: self.top,
             level: self.level.clone(),
-            flush: false,
             part: self.part.clone(),
             limit: self.limit,
             functions: self.functions.clone(),
             pcs: self.pcs.clone(),
-            phase: None,
             wrappers: self.wrappers.clone(),
             depth: self.depth,
             threshold: self.threshold,
-            symbols: self.symbols.clone(),
             json: self.json,
             output: self.output.clone(),
-            save: None,
-            file: self.file.clone(),
+            ..TableArgs::of(&self.file, &self.caches, &self.symbols)
         }
     }
 

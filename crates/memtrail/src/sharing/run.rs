@@ -283,7 +283,7 @@ pub fn run(args: &SharingArgs, reader: &mut Recording, known: &Known) -> anyhow:
     if count == 0 {
         bail!("{}: no access was simulated", args.file.display());
     }
-    let (mut watcher, first, _) = tap.finish();
+    let (mut watcher, _) = tap.finish();
     watcher.look();
     let Watcher { mut tagger, placed, .. } = watcher;
     let groups = tagger.objects().groups().to_vec();
@@ -294,7 +294,7 @@ pub fn run(args: &SharingArgs, reader: &mut Recording, known: &Known) -> anyhow:
         unnoted: is_unnoted(&groups),
         groups,
         statics,
-        first,
+        first: tagger.firsts(),
         wrappers: args.wrappers.clone(),
         texts: Rc::new(known.names.clone()),
         ..Measured::by_point(chosen, Vec::new(), known.table.points(), names)

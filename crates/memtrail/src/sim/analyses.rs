@@ -10,7 +10,7 @@ use memtrail_simulate::config::Shared;
 use memtrail_simulate::reuse::{Curves, Reuse as Distances};
 use memtrail_simulate::spec::configurations;
 use memtrail_simulate::sweep::{Sweep, SweepConfig, Swept};
-use memtrail_simulate::{LevelCounts, Options, Simulator};
+use memtrail_simulate::{Beside, LevelCounts, Options, Simulator};
 
 /// Sizes of the caches on a curve, and their ways.
 const CURVE_SIZES: std::ops::RangeInclusive<u32> = 10..=26;
@@ -21,7 +21,7 @@ const MOST_WORKERS: usize = 4;
 /// A hierarchy being simulated.
 struct Levels {
     chosen: Chosen,
-    simulator: Simulator,
+    simulator: Beside,
     /// Of other threads, simulated by others.
     others: Vec<Vec<LevelCounts>>,
     others_skipped: u64,
@@ -81,7 +81,7 @@ pub struct Analyses {
 
 impl Analyses {
     pub fn new(args: &SimArgs) -> anyhow::Result<Analyses> {
-        let levels = args.hierarchy().then(|| Levels::new(args)).transpose()?;
+        let levels = args.hierarchy().then(|| Levels::new(args, cores())).transpose()?;
         let mut configs = Vec::new();
         for text in &args.many.sweeps {
             let levels = configurations(text).context("--sweep")?;
@@ -108,10 +108,10 @@ impl Analyses {
         })
     }
 
-    /// Of the hierarchy alone.
+    /// Of the hierarchy alone, while others do the same on other cores.
     pub fn of_levels(args: &SimArgs) -> anyhow::Result<Analyses> {
         Ok(Analyses {
-            levels: Some(Levels::new(args)?),
+            levels: Some(Levels::new(args, 1)?),
             many: None,
             curves: None,
             reuse: None,
@@ -145,23 +145,24 @@ impl Analyses {
     }
 
     /// Takes over what was found of another thread.
-    pub fn add(&mut self, other: &Analyses) {
-        if let (Some(levels), Some(other)) = (&mut self.levels, &other.levels) {
-            levels.others.push(other.simulator.counts());
-            levels.others_skipped += other.simulator.skipped();
+    pub fn add(&mut self, other: &mut Analyses) {
+        if let (Some(levels), Some(other)) = (&mut self.levels, &mut other.levels) {
+            let simulator = other.simulator.simulator();
+            levels.others.push(simulator.counts());
+            levels.others_skipped += simulator.skipped();
         }
     }
 
     /// All accesses have come.
     pub fn end(mut self, args: &SimArgs) -> Analyses {
         if let Some(levels) = self.levels.as_mut().filter(|_| args.flush) {
-            levels.simulator.flush();
+            levels.simulator.simulator().flush();
         }
         self
     }
 
     /// The simulator, if nothing else is asked for.
-    fn alone(&self) -> Option<&Simulator> {
+    fn alone(&self) -> Option<&Beside> {
         let sweeps = self
             .many
             .as_ref()
@@ -171,7 +172,7 @@ impl Analyses {
         Some(&levels.simulator)
     }
 
-    fn alone_mut(&mut self) -> Option<&mut Simulator> {
+    fn alone_mut(&mut self) -> Option<&mut Beside> {
         self.alone()?;
         self.levels.as_mut().map(|levels| &mut levels.simulator)
     }
@@ -230,7 +231,7 @@ impl AccessSink for Analyses {
 }
 
 impl Levels {
-    fn new(args: &SimArgs) -> anyhow::Result<Levels> {
+    fn new(args: &SimArgs, cores: usize) -> anyhow::Result<Levels> {
         let chosen = choose(&args.caches)?;
         if let Some(name) = &args.level {
             level_named(&chosen.hierarchy, name)?;
@@ -244,20 +245,21 @@ impl Levels {
             ..Options::default()
         };
         Ok(Levels {
-            simulator: Simulator::new(&chosen.hierarchy, options)?,
+            simulator: Beside::new(Simulator::new(&chosen.hierarchy, options)?, cores),
             chosen,
             others: Vec::new(),
             others_skipped: 0,
         })
     }
 
-    fn found(self) -> Findings {
-        let mut counts = self.simulator.counts();
+    fn found(mut self) -> Findings {
+        let simulator = self.simulator.simulator();
+        let mut counts = simulator.counts();
         for other in &self.others {
             counts.iter_mut().zip(other).for_each(|(all, part)| all.merge(part));
         }
         Findings {
-            skipped: self.simulator.skipped() + self.others_skipped,
+            skipped: simulator.skipped() + self.others_skipped,
             chosen: self.chosen,
             counts,
         }

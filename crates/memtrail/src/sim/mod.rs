@@ -291,11 +291,11 @@ fn apart(
         replay_thread(thread, path, known, selection, &mut feed)?;
         anyhow::Ok(ended(args, feed))
     };
-    let done = side_by_side(&threads, one)?;
+    let mut done = side_by_side(&threads, one)?;
     let mut all = 0;
-    for (part, accesses) in &done {
+    for (part, accesses) in &mut done {
         analyses.add(part);
-        all += accesses;
+        all += *accesses;
     }
     Ok((analyses, all))
 }
@@ -317,7 +317,7 @@ fn replay_thread(
 }
 
 /// How many there are.
-fn cores() -> usize {
+pub fn cores() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 

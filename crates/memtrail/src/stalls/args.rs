@@ -1,10 +1,10 @@
 //! The options of `stalls`.
 use crate::args::PartArgs;
 use crate::sim::args::CacheArgs;
-use crate::tables::args::{bytes, dimension, SortBy, SymbolArgs, TableArgs};
+use crate::tables::args::{bytes, dimension, SymbolArgs, TableArgs};
 use clap::Args as ArgGroup;
 use memtrail_report::Dimension;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug, ArgGroup)]
 pub struct StallArgs {
@@ -57,35 +57,21 @@ pub struct StallArgs {
 impl StallArgs {
     /// The same as options of a table.
     pub fn table(&self) -> TableArgs {
+        let caches = CacheArgs {
+            instructions: true,
+            ..CacheArgs::default()
+        };
         TableArgs {
-            all: false,
-            wide: false,
-            phase: None,
-            caches: CacheArgs {
-                caches: Vec::new(),
-                config: None,
-                preset: None,
-                instructions: true,
-                seed: None,
-                cores: None,
-            },
             by: self.by.clone(),
-            sort: SortBy::Misses,
             top: self.top,
-            level: None,
-            flush: false,
             part: self.part.clone(),
             limit: self.limit,
-            functions: Vec::new(),
-            pcs: Vec::new(),
             wrappers: self.wrappers.clone(),
             depth: self.depth,
             threshold: self.threshold,
-            symbols: self.symbols.clone(),
             json: self.json,
             output: self.output.clone(),
-            save: None,
-            file: self.file.clone().unwrap_or_default(),
+            ..TableArgs::of(self.file.as_deref().unwrap_or(Path::new("")), &caches, &self.symbols)
         }
     }
 }

@@ -156,7 +156,6 @@ impl Setting<'_> {
         };
         let mut measured = Measured::by_point(chosen, Vec::new(), known.table.points(), names);
         measured.accesses = replayed.accesses;
-        measured.first = replayed.first;
         measured.scopes = Scopes::new(&replayed.edges, &[]);
         measured.statics = tagged.statics;
         Ok(Replayed {

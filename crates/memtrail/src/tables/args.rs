@@ -7,7 +7,7 @@ use memtrail_report::{Dimension, Sort};
 use memtrail_simulate::parse_size;
 use memtrail_symbols::Options;
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// What comes first.
@@ -104,8 +104,15 @@ pub struct TableArgs {
     /// Keep what was found in this file: any table with the same counts can be made of it.
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
+    /// Run a command, given behind `--`, and keep no recording of it.
+    #[arg(long, conflicts_with = "file")]
+    pub live: bool,
     /// The recording, or what was saved.
-    pub file: PathBuf,
+    #[arg(required_unless_present = "live")]
+    pub file: Option<PathBuf>,
+    /// The command, with --live.
+    #[arg(last = true, value_name = "COMMAND", requires = "live")]
+    pub command: Vec<OsString>,
 }
 
 /// The options of `evictors`.
@@ -130,6 +137,11 @@ impl TableArgs {
         args
     }
 
+    /// What the table is made of; nothing as long as a command is still to be run.
+    pub fn file(&self) -> &Path {
+        self.file.as_deref().unwrap_or(Path::new(""))
+    }
+
     /// The options that say what is counted, and how objects are told apart.
     pub fn selection(&self) -> BTreeSet<String> {
         let mut given = self.part.given(self.limit, &self.pcs, self.flush);
@@ -143,7 +155,7 @@ impl TableArgs {
 
     /// Saved results are what they are.
     pub fn refuse_for_saved(&self) -> anyhow::Result<()> {
-        refuse_for_saved(&self.file, &self.caches, &self.selection())
+        refuse_for_saved(self.file(), &self.caches, &self.selection())
     }
 }
 

@@ -19,12 +19,15 @@ pub mod statics;
 pub mod tap;
 mod words;
 
+use crate::args::RecordArgs;
 use crate::dump::whole;
 use crate::files::Bundled;
-use crate::info::{ending_warning, warn_unless_whole, Recording};
+use crate::info::{ending_warning, open, warn_unless_whole, Recording};
 use crate::input::{save, Input};
+use crate::live;
 use crate::output;
 use crate::phases::{self, args::Settings};
+use crate::record;
 use crate::say;
 use crate::sim::args::Charge;
 use crate::terminal;
@@ -105,7 +108,10 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
     }
     output::check(args.output.as_deref())?;
     output::check(args.save.as_deref())?;
-    let (set, whole) = match Input::open(&args.file)? {
+    if args.live {
+        return live(table, args, &by);
+    }
+    let (set, whole) = match Input::open(args.file())? {
         Input::Recording(mut reader) => {
             let (set, whole) = simulated(table.wants(), args, &by, &mut reader)?;
             (set, Some(whole))
@@ -116,10 +122,45 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
             (*set, None)
         }
     };
-    save(&set, args.save.as_deref())?;
-    let name = || args.file.display().to_string();
+    show(table, args, &by, &set)?;
+    let Some(whole) = whole else { return Ok(0) };
+    if !args.json {
+        suggest(table, args);
+    }
+    whole
+}
+
+/// Runs a command, and makes the table of what it did when it has ended. Names of calls and objects
+/// need all of it, so it is recorded first, into memory.
+fn live(table: Table, args: &TableArgs, by: &[Dimension]) -> anyhow::Result<u8> {
+    if args.command.is_empty() {
+        bail!("--live needs a command, behind `--`");
+    }
+    let record_args = RecordArgs::of(args.command.clone());
+    let (done, memory) = live::into_memory(&record_args)?;
+    let status = record::finish(&record_args, &done, false)?;
+    let Some(memory) = memory else {
+        // What went wrong has been said.
+        return Ok(status);
+    };
+    let args = &TableArgs {
+        file: Some(memory.path()),
+        ..args.clone()
+    };
+    let (mut set, _) = simulated(table.wants(), args, by, &mut open(args.file())?)?;
+    let command = args.command.iter().map(|word| word.to_string_lossy().into_owned());
+    let command = command.collect();
+    set.run.sources = [Source { command, file: None }].into();
+    show(table, args, by, &set)?;
+    Ok(status)
+}
+
+/// Saves and prints what was found.
+fn show(table: Table, args: &TableArgs, by: &[Dimension], set: &ResultSet) -> anyhow::Result<()> {
+    save(set, args.save.as_deref())?;
+    let name = || args.file().display().to_string();
     table.check(set.run.counted).with_context(name)?;
-    let mut view = View::new(&set, &by, args.sort.into(), args.level.as_deref()).with_context(name)?;
+    let mut view = View::new(set, by, args.sort.into(), args.level.as_deref()).with_context(name)?;
     view.width = terminal::width(args.wide);
     if !args.all && !args.json && matches!(table, Table::Refs | Table::Objects) {
         view.fold();
@@ -132,11 +173,7 @@ pub fn command(table: Table, args: &TableArgs) -> anyhow::Result<u8> {
         say::line(format_args!("some names are missing: {reason}"));
     }
     output::write(args.output.as_deref(), &text)?;
-    let Some(whole) = whole else { return Ok(0) };
-    if !args.json {
-        suggest(table, args);
-    }
-    whole
+    Ok(())
 }
 
 /// Results of a recording, and whether it was whole.
@@ -166,7 +203,7 @@ pub fn measured(
     measured.accesses = only.unwrap_or(measured.accesses);
     let source = Source {
         command: reader.header().command.clone(),
-        file: Some(args.file.display().to_string()),
+        file: Some(args.file().display().to_string()),
     };
     let run = Run {
         sources: [source].into(),
@@ -196,7 +233,7 @@ fn over(args: &TableArgs, by: &[Dimension], reader: &mut Recording, known: &mut 
         .collect();
     let kinds = phases.iter().map(|&(_, id)| id).max().unwrap_or(0);
     if let Some(asked) = args.phase.filter(|&asked| asked > kinds) {
-        let file = args.file.display();
+        let file = args.file().display();
         bail!("--phase {asked}: there are {kinds} kinds of phases (memtrail phases {file} shows them)");
     }
     Ok(Over::Phases {
@@ -245,6 +282,6 @@ fn suggest(table: Table, args: &TableArgs) {
     say::line(format_args!(
         "next: memtrail {next}{} {}",
         args.caches,
-        args.file.display()
+        args.file().display()
     ));
 }

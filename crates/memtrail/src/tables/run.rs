@@ -5,7 +5,7 @@ use super::mapped::Mapped;
 use super::names::{Code, Names};
 use super::processes;
 use super::statics::Statics;
-use super::tap::{First, Tap};
+use super::tap::Tap;
 use super::words;
 use crate::dump::{replayed, selection};
 use crate::info::Recording;
@@ -13,14 +13,14 @@ use crate::progress::Progress;
 use crate::sim::args::Charge;
 use crate::sim::choose::{choose, Chosen};
 use crate::sim::feed::Feed;
-use crate::sim::progress;
+use crate::sim::{cores, progress};
 use anyhow::bail;
 use memtrail_analyze::calls::Tree;
 use memtrail_analyze::objects::{self, Common, Group};
 use memtrail_analyze::patterns::Summary;
 use memtrail_analyze::placement::Placement;
 use memtrail_analyze::scopes::Scopes;
-use memtrail_analyze::tagger::{Dimensions, Key, Tagger, Tally};
+use memtrail_analyze::tagger::{Dimensions, FirstAccess, Key, Tagger, Tally};
 use memtrail_decode::PointInfo;
 use memtrail_explain::map::Map;
 use memtrail_model::{AccessSink, Edge, Kind, Point};
@@ -29,7 +29,7 @@ use memtrail_phases::gather::Gather;
 use memtrail_phases::sampler::{Phased, RegionMark, Sampler, SamplerOptions, Touch};
 use memtrail_replay::accesses;
 use memtrail_report::{first_level, level_named, Dimension};
-use memtrail_simulate::{Hierarchy, LevelCounts, Options, Simulator};
+use memtrail_simulate::{Beside, Hierarchy, LevelCounts, Options, Simulator};
 use memtrail_trace::{Known, Ranks};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -109,7 +109,7 @@ pub struct Measured {
     pub patterns: Vec<Option<Summary>>,
     pub statics: Statics,
     /// By point: where its first access went, and where the instruction was then.
-    pub first: Vec<Option<First>>,
+    pub first: Vec<Option<FirstAccess>>,
     pub scopes: Scopes,
     pub names: Rc<Names>,
     /// By point: what accesses are for that no expression stands for.
@@ -201,14 +201,17 @@ fn replay_once(
             sink: simulator,
             map: Some(map),
         };
-        let mut measured = through(args, by, chosen, placement, &mut mapped, reader, known)?;
-        if args.flush {
-            mapped.sink.flush();
-        }
-        measured.counts = mapped.sink.counts();
-        measured.skipped = mapped.sink.skipped();
-        measured.map = mapped.map;
-        return Ok(measured);
+        let measured = through(args, by, chosen, placement, &mut mapped, reader, known)?;
+        let measured = measured.with_counts(&mut mapped.sink, args);
+        return Ok(Measured {
+            map: mapped.map,
+            ..measured
+        });
+    }
+    if matches!(over, Over::Whole) {
+        let mut beside = Beside::new(simulator, cores());
+        let measured = through(args, by, chosen, placement, &mut beside, reader, known)?;
+        return Ok(measured.with_counts(beside.simulator(), args));
     }
     let touch = Touch::new(simulator, matches!(over, Over::Sampled { .. }));
     let TaggerFor { mut tagger, statics } = tagged(args, by, touch, &names, known);
@@ -249,21 +252,15 @@ fn replay_once(
         }
     };
     let mut tagger = replayed.sink;
-    let simulator = tagger.sink().simulator();
-    if args.flush {
-        simulator.flush();
-    }
     let measured = Measured {
-        counts: simulator.counts(),
-        skipped: simulator.skipped(),
         accesses: replayed.accesses,
-        first: replayed.first,
         scopes: Scopes::new(&replayed.edges, &[]),
         statics,
         sampled,
         only_phase: args.phase,
         ..Measured::by_point(chosen, Vec::new(), known.table.points(), names)
     };
+    let measured = measured.with_counts(tagger.sink().simulator(), args);
     Ok(measured.with_tags(&mut tagger, args, by, known))
 }
 
@@ -289,7 +286,6 @@ pub fn through<S: AccessSink>(
     tagger.sink();
     let measured = Measured {
         accesses: replayed.accesses,
-        first: replayed.first,
         scopes: Scopes::new(&replayed.edges, &[]),
         statics,
         ..Measured::by_point(chosen, Vec::new(), known.table.points(), names)
@@ -365,7 +361,6 @@ pub fn is_unnoted(groups: &[Group]) -> bool {
 /// What is left of a replay.
 pub struct ReplayedInto<S> {
     pub sink: S,
-    pub first: Vec<Option<First>>,
     pub edges: Vec<Edge>,
     pub accesses: u64,
 }
@@ -375,7 +370,6 @@ impl<S> ReplayedInto<S> {
     fn map<T>(self, made: impl FnOnce(S) -> T) -> ReplayedInto<T> {
         ReplayedInto {
             sink: made(self.sink),
-            first: self.first,
             edges: self.edges,
             accesses: self.accesses,
         }
@@ -414,15 +408,10 @@ pub fn replay_through<S: AccessSink>(
     replayed(accesses(reader, known, &selection, &mut feed))?;
     let (tap, accesses) = feed.finish();
     if accesses == 0 {
-        bail!("{}: no access was simulated", args.file.display());
+        bail!("{}: no access was simulated", args.file().display());
     }
-    let (sink, first, edges) = tap.finish();
-    Ok(ReplayedInto {
-        sink,
-        first,
-        edges,
-        accesses,
-    })
+    let (sink, edges) = tap.finish();
+    Ok(ReplayedInto { sink, edges, accesses })
 }
 
 /// By reference point: the number of the first block that it stands in; and by number, where that
@@ -501,6 +490,18 @@ fn points_of(functions: &[String], names: &Names, points: &[PointInfo]) -> anyho
 }
 
 impl Measured {
+    /// With what a simulator counted.
+    fn with_counts(self, simulator: &mut Simulator, args: &TableArgs) -> Measured {
+        if args.flush {
+            simulator.flush();
+        }
+        Measured {
+            counts: simulator.counts(),
+            skipped: simulator.skipped(),
+            ..self
+        }
+    }
+
     /// With what a tagger knows of composites.
     pub fn with_tags<S: AccessSink>(
         self,
@@ -514,6 +515,7 @@ impl Measured {
         Measured {
             keys: tagger.keys(),
             tallies: tagger.tallies().collect(),
+            first: tagger.firsts(),
             tree: tagger.calls().tree().clone(),
             patterns: tagger.patterns(&feeders),
             groups: tagger.objects().groups().to_vec(),

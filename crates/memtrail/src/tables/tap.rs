@@ -1,21 +1,9 @@
-//! What stands before the counting: remembers where each reference point went first, and the ways
-//! that control took.
-use memtrail_model::{Access, AccessSink, Edge, Event, Reply, SinkAdapter, Wants};
-
-/// The first access of a reference point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct First {
-    /// What it accessed.
-    pub address: u64,
-    /// Where the instruction was.
-    pub pc: u64,
-}
+//! What stands before the counting: remembers the ways that control took.
+use memtrail_model::{AccessSink, Edge, Event, Reply, SinkAdapter, Wants};
 
 /// Hands everything on.
 pub struct Tap<S> {
     sink: S,
-    /// By point.
-    first: Vec<Option<First>>,
     edges: Option<Vec<Edge>>,
 }
 
@@ -24,26 +12,13 @@ impl<S: AccessSink> Tap<S> {
     pub fn new(sink: S, edges: bool) -> Tap<S> {
         Tap {
             sink,
-            first: Vec::new(),
             edges: edges.then(Vec::new),
         }
     }
 
-    /// What it stood before, where points went first, and the ways that control took.
-    pub fn finish(self) -> (S, Vec<Option<First>>, Vec<Edge>) {
-        (self.sink, self.first, self.edges.unwrap_or_default())
-    }
-
-    #[inline]
-    fn see(&mut self, point: usize, address: u64, pc: u64) {
-        match self.first.get_mut(point) {
-            Some(Some(_)) => {}
-            Some(first) => *first = Some(First { address, pc }),
-            None => {
-                self.first.resize(point + 1, None);
-                self.first[point] = Some(First { address, pc });
-            }
-        }
+    /// What it stood before, and the ways that control took.
+    pub fn finish(self) -> (S, Vec<Edge>) {
+        (self.sink, self.edges.unwrap_or_default())
     }
 }
 
@@ -63,18 +38,9 @@ impl<S: AccessSink> SinkAdapter for Tap<S> {
         }
     }
 
-    fn pass(&mut self, batch: &[Access]) {
-        for access in batch {
-            self.see(access.point.index(), access.addr, access.pc);
-        }
-        self.sink.accesses(batch);
-    }
-
     fn pass_event(&mut self, event: Event<'_>) -> Reply {
-        match event {
-            Event::Loop(run) => run.body.iter().for_each(|a| self.see(a.point.index(), a.addr, a.pc)),
-            Event::Edge { edge, .. } => self.edges.iter_mut().for_each(|edges| edges.push(*edge)),
-            _ => {}
+        if let (Event::Edge { edge, .. }, Some(edges)) = (event, &mut self.edges) {
+            edges.push(*edge);
         }
         self.sink.event(event)
     }

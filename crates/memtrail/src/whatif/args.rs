@@ -1,7 +1,7 @@
 //! The options of `whatif` and `advise`.
 use crate::args::PartArgs;
 use crate::sim::args::CacheArgs;
-use crate::tables::args::{SortBy, SymbolArgs, TableArgs};
+use crate::tables::args::{SymbolArgs, TableArgs};
 use clap::Args as ArgGroup;
 use memtrail_simulate::parse_size;
 use std::path::PathBuf;
@@ -36,27 +36,10 @@ impl ReplayedArgs {
     /// The options of a table of the same caches and accesses.
     pub fn table(&self) -> TableArgs {
         TableArgs {
-            caches: self.caches.clone(),
-            by: Vec::new(),
-            sort: SortBy::Misses,
-            top: None,
             level: self.level.clone(),
-            flush: false,
             part: self.part.clone(),
-            limit: None,
-            functions: Vec::new(),
-            pcs: Vec::new(),
-            phase: None,
-            wrappers: Vec::new(),
-            depth: None,
-            threshold: 0,
-            symbols: self.symbols.clone(),
-            all: false,
-            wide: false,
             json: self.json,
-            output: None,
-            save: None,
-            file: self.file.clone(),
+            ..TableArgs::of(&self.file, &self.caches, &self.symbols)
         }
     }
 }
