@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod calls;
+mod composites;
 mod hash;
 pub mod objects;
 pub mod patterns;
