@@ -250,7 +250,8 @@ fn children_that_are_forked_meanwhile_are_let_go_too() {
     signal(&pid, "USR1");
     let child = guest.line();
     std::thread::sleep(Duration::from_millis(100));
-    signal(&attached.id().to_string(), "INT");
+    // As ^C does; a shell that runs tests in the background has SIGINT ignored.
+    signal(&attached.id().to_string(), "TERM");
     assert_eq!(attached.wait().unwrap().code(), Some(0));
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();
