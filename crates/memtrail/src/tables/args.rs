@@ -7,7 +7,7 @@ use memtrail_report::{Dimension, Sort};
 use memtrail_simulate::parse_size;
 use memtrail_symbols::Options;
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// What comes first.
@@ -129,11 +129,11 @@ impl TableArgs {
     /// The defaults, for a file.
     pub fn of(file: &Path, caches: &CacheArgs, symbols: &SymbolArgs) -> TableArgs {
         let parser = TableArgs::augment_args(clap::Command::new("refs").no_binary_name(true));
-        let words = [OsStr::new("--"), file.as_os_str()];
-        let matches = parser.get_matches_from(words);
+        let matches = parser.get_matches_from(["-"]);
         let mut args = TableArgs::from_arg_matches(&matches).expect("it has just been parsed");
         args.caches = caches.clone();
         args.symbols = symbols.clone();
+        args.file = Some(file.to_path_buf());
         args
     }
 
