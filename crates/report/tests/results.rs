@@ -373,7 +373,7 @@ fn lines_that_cannot_be_are_refused() {
             "\"evictor\":77",
             "there is no row 77 of 3",
         ),
-        ("{\"entry\"", "{\"ref\":", "{\"rank\":", "unknown variant"),
+        ("{\"entry\"", "{\"ref\":", "{\"mood\":", "unknown variant"),
         (
             "{\"entry\"",
             "\"kind\":\"read\"",
