@@ -19,7 +19,7 @@ const TEXT: u8 = 9;
 const HOOK: u8 = 10;
 const IMAGE: u8 = 11;
 /// Only with the feature `sets`.
-const RELOCATED: u8 = 12;
+const RELOCATED: u8 = 13;
 
 /// What the next record is told by.
 #[derive(Clone, Copy, Default)]
