@@ -119,7 +119,7 @@ fn threads_that_do_the_same_take_the_room_of_a_few() {
         sizes.push(size(&dir, "merged.mtr"));
     }
     // 9% in most runs, 45% before merging; how threads begin differs from run to run.
-    assert!(sizes[2] * 100 < sizes[0] * 120, "{sizes:?}");
+    assert!(sizes[2] * 100 < sizes[0] * 125, "{sizes:?}");
 }
 
 #[test]
@@ -139,8 +139,9 @@ fn ranks_at_other_addresses_take_the_room_of_a_few() {
         assert_eq!((&info["ranks"], &info["threads"]), (&ranks.into(), &(5 * ranks).into()));
         sizes.push(size(&dir, "m.mtr"));
     }
-    // Of this, 0.3 KB a rank are its threads' hashes.
-    assert!(sizes[6] * 100 < sizes[0] * 120, "{sizes:?}");
+    // 12 to 22% in most runs, of which 0.3 KB a rank are its threads' hashes; sixteen files one by
+    // one would be sixteen times as large.
+    assert!(sizes[6] * 100 < sizes[0] * 135, "{sizes:?}");
 }
 
 #[test]

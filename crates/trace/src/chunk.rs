@@ -21,7 +21,7 @@ pub enum Kind {
     Index = 4,
     End = 5,
     /// Streams of several threads; only with the feature `sets`.
-    Set = 6,
+    Set = 7,
 }
 
 impl Kind {
