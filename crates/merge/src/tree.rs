@@ -17,7 +17,7 @@ pub trait Transport {
     fn receive(&mut self, from: u32) -> Result<Option<Self::Part>, Self::Error>;
 }
 
-/// Steps of the tree for so many members: the logarithm, rounded up.
+/// Steps of the tree for `members` members: the logarithm, rounded up.
 pub fn steps(members: u32) -> u32 {
     u32::BITS - members.saturating_sub(1).leading_zeros()
 }

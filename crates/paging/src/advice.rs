@@ -1,4 +1,4 @@
-//! Which objects to put into huge pages, if there are only so many.
+//! Which objects to put into huge pages, under a budget of them.
 //!
 //! What one object gains depends on which others are there already: they compete for the TLB
 //! entries of huge pages. So a set is built one object at a time, and each step simulates again

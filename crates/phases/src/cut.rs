@@ -113,7 +113,7 @@ impl<S: Cuts> Cutter<S> {
         Reply::skip(done)
     }
 
-    /// How many of so many iterations the sink took.
+    /// How many of the iterations that it was offered the sink took.
     fn offer(&mut self, run: &LoopRun<'_>, body: &[LoopAccess], trips: u64) -> u64 {
         let thread = run.thread;
         if self.unit == Unit::Accesses || self.fetches {

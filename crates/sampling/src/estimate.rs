@@ -139,7 +139,7 @@ fn one(draw: &Draw, observed: &[Vec<Observed>], value: impl Fn(&Observed) -> f64
     (total, student(freedom) * variance.sqrt())
 }
 
-/// The value that Student's t with so much freedom stays below with a chance of 97.5%. Table to 30
+/// The value that Student's t with `freedom` degrees stays below with a chance of 97.5%. Table to 30
 /// degrees, then an expansion about the normal distribution (Cornish and Fisher), which is right
 /// to four digits there.
 fn student(freedom: f64) -> f64 {

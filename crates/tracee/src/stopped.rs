@@ -190,7 +190,7 @@ impl Stopped {
         const GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
         let mut words = [0u64; 3];
         let bytes = std::mem::size_of_val(&words);
-        // SAFETY: the kernel writes at most so many bytes to `words`.
+        // SAFETY: the kernel writes at most as many bytes to `words` as it is given the size of.
         let r = unsafe { libc::ptrace(GET_RSEQ_CONFIGURATION, self.tid, bytes, words.as_mut_ptr()) };
         if r < 0 || words[0] == 0 {
             return [0; 3];

@@ -100,6 +100,11 @@ impl Order {
         key
     }
 
+    /// Every access with its key and its number.
+    fn keyed(&self, window: &Window) -> Vec<([u32; RANKS + 1], u32)> {
+        (0..).zip(&window.accesses).map(|(i, a)| (self.key(a), i)).collect()
+    }
+
     /// After how many iterations of a loop of `level` an access beside it is made anew; nothing if
     /// it is made once.
     fn copied_every(&self, level: u8) -> Option<u32> {
@@ -120,16 +125,14 @@ impl Order {
 
     /// The numbers of the accesses in this order, without copies.
     pub fn sequence(&self, window: &Window) -> Vec<u32> {
-        let mut keyed: Vec<([u32; RANKS + 1], u32)> =
-            (0..).zip(&window.accesses).map(|(i, a)| (self.key(a), i)).collect();
+        let mut keyed = self.keyed(window);
         keyed.sort_unstable();
         keyed.into_iter().map(|(_, number)| number).collect()
     }
 
     /// The accesses in this order, with the copies that it takes.
     pub fn accesses(&self, window: &Window) -> Vec<Access> {
-        let mut keyed: Vec<([u32; RANKS + 1], u32)> =
-            (0..).zip(&window.accesses).map(|(i, a)| (self.key(a), i)).collect();
+        let mut keyed = self.keyed(window);
         for sunk in &window.sunk {
             let Some(every) = self.copied_every(sunk.level) else {
                 continue;

@@ -254,7 +254,6 @@ fn as_text(words: &[String], before: &ResultSet, after: &ResultSet, at: usize) -
 fn reordered(args: &WhatifArgs) -> anyhow::Result<u8> {
     let replayed = &args.replayed;
     let (measured, _) = measure(replayed, Wants::default(), None)?;
-    let at = level(replayed, &measured)?;
     let tiled = args.tile.as_ref();
     let named = args
         .interchange
@@ -316,7 +315,6 @@ fn reordered(args: &WhatifArgs) -> anyhow::Result<u8> {
                 broken.address
             )?,
         }
-        let _ = at;
         text
     };
     output::write(replayed.output.as_deref(), &text)
